@@ -19,8 +19,8 @@ from bpejit import arguments
 from bpejit.arrays import Array, as_array
 from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE, TEXT_PADDING
-from bpejit.kernels.t2t import record_checksums, record_reading
-from bpejit.kernels.t2t.record_writing import FRAME_BYTES, TAG_1, measure_examples, put_examples
+from bpejit.kernels.t2t import record_reading
+from bpejit.kernels.t2t.record_writing import FRAME_BYTES, POLYNOMIAL, TAG_1, measure_examples, put_examples
 from bpejit.storage.files import StrPath, read_error
 from bpejit.t2t.tfrecords import frame_record, parse_example, serialize_example
 
@@ -42,7 +42,7 @@ def crc_tables() -> Array:
     """Return the tables of `masked_crc`: uint32 [8 * 256]."""
     register: Array = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        register = register >> 1 ^ np.where(register & 1, np.uint32(record_checksums.POLYNOMIAL), np.uint32(0))
+        register = register >> 1 ^ np.where(register & 1, np.uint32(POLYNOMIAL), np.uint32(0))
     tables = [register]
     for _ in range(7):
         tables.append(tables[-1] >> 8 ^ register[tables[-1] & _LOW_BYTE])

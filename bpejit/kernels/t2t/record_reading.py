@@ -7,8 +7,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
 from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_HALF, NEED_SPACE, ONE, SIXTEEN, TWELVE, TWO, ZERO
-from bpejit.kernels.t2t.record_checksums import masked_crc
-from bpejit.kernels.t2t.record_writing import TAG_1, TAG_INT64_LIST, TAG_VALUE, copy_words
+from bpejit.kernels.t2t.record_writing import TAG_1, TAG_INT64_LIST, TAG_VALUE, copy_words, masked_crc
 
 # Fields of the `state` of `scan_records`.
 POSITION, N_RECORDS = 0, 1

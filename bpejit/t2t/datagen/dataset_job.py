@@ -19,8 +19,8 @@ from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.jobs.unfinished import compare_text
 from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
 from bpejit.t2t.datagen.dataset_files import DatasetNames, UnshuffledShards
-from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
 from bpejit.t2t.datagen.generation_job import (
+    FeatureVocabulary,
     GeneratedChunk,
     GenerationSettings,
     SampleJob,

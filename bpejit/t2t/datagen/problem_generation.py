@@ -31,11 +31,9 @@ from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.datagen.dataset_files import DatasetNames, check_dataset_outputs
 from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
 from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult
-from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
-from bpejit.t2t.datagen.generation_job import GenerationSettings
+from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
 from bpejit.t2t.datagen.generation_run import run_generation
-from bpejit.t2t.datagen.problem_declaration import Problem
-from bpejit.t2t.datagen.python_samples import generated_chunks, labels_of
+from bpejit.t2t.datagen.problem_declaration import Problem, generated_chunks, labels_of
 from bpejit.t2t.datagen.remote_dataset import (
     StoredParts,
     combine_remote_dataset,

@@ -19,7 +19,7 @@ from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormat
 from bpejit.formats.recognize import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.t2t.datagen.dataset_files import DatasetSplit
-from bpejit.t2t.datagen.feature_encoders import (
+from bpejit.t2t.datagen.generation_job import (
     LABEL,
     FeatureVocabulary,
     bpe_vocabulary,
@@ -28,8 +28,7 @@ from bpejit.t2t.datagen.feature_encoders import (
     listed_vocabulary,
     subword_vocabulary,
 )
-from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, text_of
-from bpejit.t2t.datagen.python_samples import calling, labels_of
+from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, calling, labels_of, text_of
 from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_list
