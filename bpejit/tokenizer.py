@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.corpus.reading_options import ReadingOptions
-from bpejit.corpus.sizes import UNIT_BYTES
+from bpejit.corpus.reading_options import UNIT_BYTES, ReadingOptions
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import StreamDecoder, decode_batch, decode_stream
 from bpejit.encoding.encode_stream import join_pieces

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from helpers.cli import COMMANDS, MODULE
 
 import bpejit
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.errors import ArgumentTypeError
 from bpejit.options import Option, chosen, declared, takes
 from bpejit.tokenizer_config import TokenizerConfig, TransformersSettings

@@ -2,10 +2,10 @@
 
 `sources` resolves the inputs that a user names (files, folders, globs, URLs, standard input, iterators) to a list of sources.
 `chunks` divides them into chunks: ranges of plain text at positions where a cut does not change the result, and the records of
-other formats, each of which has a module that `registry` lists. A worker turns a chunk into a block of text (`blocks`).
+other formats. A worker turns a chunk into a block of text (`blocks`).
 
-- What an input is: `contents`, `json_heads`, `input_folders`, `input_options`, `fingerprints`, `sizes`; `shared_paths`
-- Reading: `input_streams`, `lines`, `texts`, `json_lines` with `json_parsing`, `field_names`, `columns`, `parquet`, `arrow`
-- Dividing: `units`, `chunk_reader`, `sampling`; options: `reading_options`
-- Columns that pass through: `column_planning`, `kept_columns`
+- What an input is: `input_paths`, `contents`, `fingerprints`; options: `reading_options`
+- Formats: `base` has their interface, and `registry` lists them: `json_lines`, `arrow_inputs`
+- Reading: `input_streams`; `columns`, and `kept_columns` for columns that pass through
+- Dividing: `units`, which also takes samples
 """

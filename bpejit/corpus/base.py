@@ -1,22 +1,28 @@
-"""The interface of input formats, and the chunks of documents that they produce."""
+"""The interface of input formats, formats that consist of lines, and the chunks of documents that formats produce."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped
-from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
+from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, Skipped
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.kept_columns import no_columns
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
 
 if TYPE_CHECKING:
     from bpejit.corpus.kept_columns import KeptColumns
+
+_READ_ON = 1 << 16
+"""Bytes that are read at a time to find the end of the last line of a range."""
+
+_MOST_READ = 1 << 26
+"""Bytes of a stream that are read at a time, at most."""
 
 
 class InputFormat:
@@ -26,15 +32,26 @@ class InputFormat:
     ----------
     suffixes : tuple of str
         Ends of the names of such files, before that of a compressed file.
+    likely_suffixes : tuple of str
+        Ends of names for which the content decides.
     starts : bytes, optional
-        The first bytes of contents that `recognizes` may accept, which saves calls for 10,000 files of text; None for any.
+        The first bytes of contents for which `recognizes`, `refuses` or `resembles` may return something, which saves calls for
+        10,000 files of text; None for any.
+    is_text : bool
+        Whether such files are text, which may be divided at any line. Files that look binary are then refused, a sample takes
+        ranges of them, and remote ones are read at any position if their storage allows it.
     remote : bool
-        Whether remote files are read by `chunks`, at any position, instead of from their start to their end.
+        Whether remote files are read by `chunks`, at any position, whatever their storage is.
+    resemblance : str
+        What is said of plain text that `resembles` such records.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
+    likely_suffixes: ClassVar[tuple[str, ...]] = ()
     starts: ClassVar[bytes | None] = None
+    is_text: ClassVar[bool] = False
     remote: ClassVar[bool] = False
+    resemblance: ClassVar[str] = ""
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         """Return True if an input has this format, although its name does not end like one.
@@ -46,6 +63,22 @@ class InputFormat:
         head : bytes
             The first bytes.
         """
+        return False
+
+    def refuses(self, name: str, head: bytes, *, chosen: bool) -> tuple[str, str] | None:  # noqa: ARG002
+        """Return what an input of text contains instead of such records, and how to convert it; None if it is not refused.
+
+        Parameters
+        ----------
+        name, head
+            As for `recognizes`.
+        chosen : bool
+            Whether the input is to be read in this format, and not as plain text.
+        """
+        return None
+
+    def resembles(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        """Return True if an input that is read as plain text begins like such records, which deserves a warning."""
         return False
 
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
@@ -86,6 +119,10 @@ class InputFormat:
         """
         raise no_columns(source.path)
 
+    def first_records(self, source: Source) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Yield the records at the start of a file, if these tell whether it has the columns to keep."""
+        return iter(())
+
     def is_empty(self, source: Source) -> bool:
         """Return True if an input is known to have no records, so that it does not matter to the types of columns."""
         return source.size == 0
@@ -105,6 +142,218 @@ class InputFormat:
             Values for the fields `start` and `stop` of a Source, and the number of bytes of the file.
         """
         raise NotImplementedError
+
+
+class LineFormat(InputFormat):
+    """A kind of text in which each line is a record."""
+
+    is_text = True
+
+    def parse(
+        self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
+    ) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
+        """Turn lines into documents.
+
+        Parameters
+        ----------
+        data : bytes
+            The lines.
+        options : InputOptions
+        path : str
+            The input, for messages.
+        line_number : callable
+            Returns the number of the line at a position in `data`.
+
+        Returns
+        -------
+        texts : bytes
+        ends : int64 [documents]
+        skipped : Skipped
+        columns : KeptColumns, optional
+        """
+        raise NotImplementedError
+
+    def limit(self, options: InputOptions) -> int | None:
+        """Return the most bytes of a line."""
+        return options.max_record
+
+    def has_specials(self, options: InputOptions) -> bool:
+        """Return whether special tokens are found in the documents."""
+        return options.allow_special
+
+    def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield ranges of a file, no byte of which is read here."""
+        stop = (source.size or 0) if source.stop is None else source.stop
+        start = source.start
+        at_line = True
+        while start < stop:
+            end = min(start + chunk_bytes, stop)
+            if stop - end < chunk_bytes // 2:
+                end = stop
+            yield LinesChunk(self, source.options, source.path, start, end, at_line, n_read=end - start)
+            start = end
+            at_line = False
+
+    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield lines in memory."""
+        options = source.options
+        limit = self.limit(options)
+        rest = b""
+        line = 1
+        n_raw = 0
+        too_large = False  # whether the rest of a line is left out
+        while True:
+            data = stream.read_fully(max(chunk_bytes, min(len(rest), _MOST_READ)))
+            ended = not data
+            if too_large:
+                end = data.find(b"\n")
+                if end < 0 and not ended:
+                    continue
+                data, too_large = data[max(end, 0) :], False
+            data = rest + data
+            cut = len(data) if ended else data.rfind(b"\n") + 1
+            if limit is not None and len(data) - cut > limit:
+                too_large = True
+                data = data[: cut + limit + 1]
+                if not options.skip_large_records:
+                    cut, ended = len(data), True  # reading it ends in an error
+            rest = data[cut:]
+            if cut:
+                data = data[:cut]
+                yield LinesChunk(self, options, stream.path, 0, 0, data=data, first_line=line, n_read=stream.n_raw - n_raw)
+                n_raw = stream.n_raw
+                line += data.count(b"\n")
+            if ended:
+                return
+
+    def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Divide a file at the ends of lines."""
+        size = source.size or 0
+        start = source.start
+        with source.open() as file:
+            while start < size:
+                stop = find_line(file, min(start + unit_bytes, size), size)
+                yield start, stop, stop - start
+                start = stop
+
+
+def find_line(file: BinaryIO, position: int, size: int) -> int:
+    """Return the first position from `position` on where a line of a file starts, or its size."""
+    file.seek(position - 1)
+    while position < size and (data := file.read(1 << 14)):
+        end = data.find(b"\n")
+        if end >= 0:
+            return position + end
+        position += len(data)
+    return size
+
+
+class PlainText(LineFormat):
+    """Plain text with a document in each line. Text whose documents are longer is divided by `bpejit.corpus.chunks`."""
+
+    def parse(
+        self,
+        data: bytes,
+        options: InputOptions,
+        path: str,  # noqa: ARG002
+        line_number: Callable[[int], int],  # noqa: ARG002
+    ) -> tuple[bytes, Array, Skipped, None]:
+        """Return the lines without their ends, LF or CR LF, unless the options keep these."""
+        if options.documents == "line-with-end":
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A) + 1
+            if data and not data.endswith(b"\n"):
+                ends = np.append(ends, len(data))
+            return data, ends, NOTHING_SKIPPED, None
+        if b"\r\n" in data:
+            data = data.replace(b"\r\n", b"\n")
+        found = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A)
+        ends = found - np.arange(found.size)
+        if data and not data.endswith(b"\n"):
+            ends = np.append(ends, len(data) - found.size)
+        return data.replace(b"\n", b""), ends, NOTHING_SKIPPED, None
+
+    def limit(self, options: InputOptions) -> None:  # noqa: ARG002
+        """Return None: plain text has no limit."""
+        return
+
+    def has_specials(self, options: InputOptions) -> bool:
+        """Return True unless lines keep their ends and special tokens are not asked for."""
+        return options.documents == "line" or options.allow_special
+
+
+class LinesChunk(NamedTuple):
+    """The lines that start in a range of a file, or lines in memory.
+
+    Parameters
+    ----------
+    form : LineFormat
+    options : InputOptions
+    path : str
+    start, stop : int
+        The range of the file. It includes a line that starts before `stop` and ends later, and not the end of a line that
+        starts before `start`.
+    at_line : bool
+        Whether `start` is known to be the start of a line.
+    data : bytes, optional
+        The lines, if they cannot be read again.
+    first_line : int
+        Number of the first line of `data`.
+    n_read : int
+        Bytes of the input.
+    """
+
+    form: LineFormat
+    options: InputOptions
+    path: str
+    start: int
+    stop: int
+    at_line: bool = False
+    data: bytes | None = None
+    first_line: int = 1
+    n_read: int = 0
+
+    def read(self, reader: ChunkReader) -> Block:
+        """Return the documents in the buffer of a reader."""
+        lines, offset = self._read_lines(reader) if self.data is None else (self.data, 0)
+
+        def line_number(position: int) -> int:
+            if self.data is not None:
+                return self.first_line + lines.count(b"\n", 0, position)
+            return reader.line_number(self.path, offset + position)
+
+        texts, ends, skipped, columns = self.form.parse(lines, self.options, self.path, line_number)
+        lines = b""  # freed before the texts are copied
+        specials = self.form.has_specials(self.options)
+        return documents_block(reader, texts, ends, specials=specials, n_read=self.n_read, skipped=skipped, columns=columns)
+
+    def _read_lines(self, reader: ChunkReader) -> tuple[bytes, int]:
+        """Return the lines of the range, and the position of the first one in the file."""
+        before = 0 if self.at_line else 1
+        begin = self.start - before
+        limit = self.form.limit(self.options)
+        with reader.open(self.path) as file:
+            file.seek(begin)
+            data = reader.read_bytes(file, self.path, self.stop - begin)
+            skip = 0
+            if before:
+                skip = data.find(b"\n") + 1
+                if not skip:
+                    return b"", self.stop
+            if data and not data.endswith(b"\n"):
+                parts = [data]
+                length = len(data) - (data.rfind(b"\n") + 1)
+                while more := reader.read_bytes(file, self.path, _READ_ON, partly=True):
+                    end = more.find(b"\n") + 1
+                    length += end or len(more)
+                    # Of a line that is too large, no more is kept than shows it.
+                    if limit is None or length <= limit + _READ_ON:
+                        parts.append(more[:end] if end else more)
+                    elif not self.options.skip_large_records:
+                        break
+                    if end:
+                        break
+                data = b"".join(parts)
+        return data[skip:] if skip else data, begin + skip
 
 
 class DocumentsChunk(NamedTuple):
@@ -133,15 +382,7 @@ class DocumentsChunk(NamedTuple):
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
-        return documents_block(
-            reader,
-            self.data,
-            self.ends,
-            specials=self.specials,
-            n_read=self.n_read,
-            skipped=self.skipped,
-            columns=self.columns,
-        )
+        return documents_block(reader, **self._asdict())
 
 
 def documents_block(
@@ -161,7 +402,7 @@ def documents_block(
         data, ends = normalize_documents(bytes(data), ends)
     size = len(data)
     text = reader.buffer(size)
-    text[:size] = np.frombuffer(data, dtype=np.uint8)
+    text[:size] = np.frombuffer(data, np.uint8)
     return Block(text, size, size, True, ends, specials, separated, n_bytes, n_read, skipped, columns)
 
 
@@ -175,13 +416,12 @@ def normalize_documents(data: bytes, ends: Array) -> tuple[bytes, Array]:
     if b"\r" not in data:
         return data, ends
     bounds = [0, *ends.tolist()]
-    texts = [normalize_newlines(data[start:stop]) for start, stop in pairwise(bounds)]
-    return join_documents(texts)
+    return join_documents([normalize_newlines(data[start:stop]) for start, stop in pairwise(bounds)])
 
 
 def join_documents(texts: list[bytes]) -> tuple[bytes, Array]:
     """Return texts in one string, and the end of each as int64 [documents]."""
-    return b"".join(texts), np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    return b"".join(texts), np.cumsum(np.fromiter(map(len, texts), np.int64, count=len(texts)))
 
 
 def divide_documents(data: Array, ends: Array, chunk_bytes: int) -> Iterator[tuple[Array, Array]]:

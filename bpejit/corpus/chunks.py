@@ -3,31 +3,38 @@
 A chunk ends at the end of its source, or at a safe cut (see `bpejit.splitting`): a position before a character `y` that is a
 pre-token boundary in every context. The last pre-token before a cut ends because `y` is *read*, not because the text ends, so a
 chunk includes a few bytes after its cut.
+
+Texts that Python code provides (iterators of `str` or `bytes`, or of batches of them) are chunks in memory.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, padded_text
-from bpejit.corpus.base import DocumentsChunk, documents_block, normalize_documents, normalize_newlines
-from bpejit.corpus.blocks import Block
-from bpejit.corpus.chunk_reader import CUT_WINDOW, AnyChunk, ChunkReader, shorter_file
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import InputStream, open_ranges
+from bpejit.corpus.base import (
+    DocumentsChunk,
+    divide_documents,
+    documents_block,
+    join_documents,
+    normalize_documents,
+    normalize_newlines,
+)
+from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader, shorter_file
+from bpejit.corpus.columns import column_documents, is_text
+from bpejit.corpus.input_streams import InputStream, open_ranges, reading_input
 from bpejit.corpus.kept_columns import no_columns
-from bpejit.corpus.lines import file_lines, parse_plain_lines, stream_lines
+from bpejit.corpus.reading_options import CHUNK_BYTES, InputOptions
 from bpejit.corpus.registry import TEXT, load_format
-from bpejit.corpus.sizes import CHUNK_BYTES
 from bpejit.corpus.sources import Source
-from bpejit.corpus.texts import text_chunks
-from bpejit.errors import CorpusError
 from bpejit.splitting import Splitter
 from bpejit.storage.remote import is_remote
+from bpejit.utf8 import join_strings
 
 if TYPE_CHECKING:
     from bpejit.normalization import TextPipeline
@@ -58,12 +65,12 @@ class FilesChunk(NamedTuple):
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the files in the buffer of a reader, as documents."""
-        ends = np.cumsum(np.array(self.stops, dtype=np.int64) - np.array(self.starts, dtype=np.int64))
+        ends = np.cumsum(np.array(self.stops, np.int64) - np.array(self.starts, np.int64))
         size = int(ends[-1])
         text = reader.buffer(size)
         view = memoryview(text)  # type: ignore[arg-type]
         if None not in self.kept and not any(self.starts):
-            text[:size] = np.frombuffer(b"".join(self.kept), dtype=np.uint8)  # type: ignore[arg-type]
+            text[:size] = np.frombuffer(b"".join(self.kept), np.uint8)  # type: ignore[arg-type]
             return self._block(reader, text, ends)
         position = 0
         for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
@@ -91,7 +98,7 @@ def _read_file(path: str, start: int, target: memoryview) -> None:
         if done < len(target):
             raise shorter_file(path, start + done, start + len(target))
         return
-    try:
+    with reading_input(path, "the path and the disk"):
         number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
             if start:
@@ -102,11 +109,6 @@ def _read_file(path: str, start: int, target: memoryview) -> None:
                 done += len(data)
         finally:
             os.close(number)
-    except OSError as error:
-        raise CorpusError(
-            f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
-            "check the path and the disk, and run again"
-        ) from error
     if done < len(target):
         raise shorter_file(path, start + done, start + len(target))
 
@@ -156,7 +158,7 @@ class Chunk(NamedTuple):
         length = self.stop - self.start
         text = reader.buffer(length)
         if self.data is not None:
-            text[:length] = np.frombuffer(self.data, dtype=np.uint8)
+            text[:length] = np.frombuffer(self.data, np.uint8)
         else:
             with reader.open(self.path) as file:
                 file.seek(self.start)
@@ -165,7 +167,7 @@ class Chunk(NamedTuple):
         if reader.normalize_newlines:
             body, ahead = (normalize_newlines(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
             cut, length = len(body), len(body) + len(ahead)
-            text[:length] = np.frombuffer(body + ahead, dtype=np.uint8)
+            text[:length] = np.frombuffer(body + ahead, np.uint8)
         n_read = n_bytes if self.n_read is None else self.n_read
         return Block(text, cut, length, self.final, None, True, self.separated, n_bytes, n_read)
 
@@ -237,11 +239,10 @@ class Chunker:
             self.group_files
             and size is not None
             and size <= SMALL_FILE
-            and source.input_format == TEXT
+            and not source.has_records
             and source.stop is None
             and source.compression is None
             and not source.streamed
-            and not source.options.by_lines
         )
 
     def _group_chunks(self, group: list[Source]) -> Iterator[AnyChunk]:
@@ -262,26 +263,22 @@ class Chunker:
             yield from text_chunks(source.texts, options, self._chunk_bytes)
         elif source.is_stream:
             with source.open_stream() as stream:
-                if stream.input_format != TEXT:
-                    yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
-                elif options.keep_columns:
+                if stream.input_format == TEXT and options.keep_columns:
                     raise no_columns(source.path)
-                elif options.by_lines:
-                    specials = options.specials_in_lines
-                    yield from stream_lines(stream, self._chunk_bytes, parse_plain_lines, options, specials)
+                if stream.input_format != TEXT or options.by_lines:
+                    yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
                 else:
                     yield from self._stream_chunks(stream, options)
-        elif source.input_format != TEXT:
+        elif source.has_records:
             yield from load_format(source.input_format).chunks(source, self._chunk_size(source))
-        elif options.by_lines:
-            yield from file_lines(source, self._chunk_size(source), parse_plain_lines, options.specials_in_lines)
         elif options.documents == "file" and not source.length:
             yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
         else:
             yield from self._file_chunks(source, source.size or 0)
 
     def _chunk_size(self, source: Source) -> int:
-        return self._chunk_bytes * (REMOTE_FACTOR if is_remote(source.path) and source.input_format in (TEXT, "jsonl") else 1)
+        factor = REMOTE_FACTOR if is_remote(source.path) and load_format(source.input_format).is_text else 1
+        return self._chunk_bytes * factor
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the target positions are read here; the workers read the rest.
@@ -360,3 +357,88 @@ class Chunker:
                 return cut
             low = cut + 1
         return -1
+
+
+def iterate_texts(texts: Any) -> Iterator[Any]:
+    """Return an iterator of texts, or of batches of them.
+
+    Parameters
+    ----------
+    texts : iterable
+        Of `str` or `bytes`, or of lists of them; a column of pyarrow, as one batch.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not iterable, or is a single text, a mapping or a table.
+    """
+    if _is_column(texts):
+        return iter([texts])
+    return iter(arguments.texts("texts", texts))
+
+
+def text_chunks(texts: Iterable[Any], options: InputOptions, chunk_bytes: int) -> Iterator[DocumentsChunk]:
+    """Yield texts as chunks in memory, in order.
+
+    Parameters
+    ----------
+    texts : iterable
+        Of `str` or `bytes`, or of batches: iterables of them, or columns of pyarrow.
+    options : InputOptions
+    chunk_bytes : int
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an item is something else.
+    """
+    group: list[Any] = []
+    kind: type = str
+    size = 0
+    for index, item in enumerate(texts):
+        given = type(item)
+        if given is not kind or size >= chunk_bytes:
+            if group:
+                yield _chunk(group, kind, options)
+            group, size = [], 0
+            if given is not str and given is not bytes:
+                yield from _batch_chunks(item, index, options, chunk_bytes)
+                continue
+            kind = given
+        group.append(item)
+        size += len(item)
+    if group:
+        yield _chunk(group, kind, options)
+
+
+def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int) -> Iterator[DocumentsChunk]:
+    if _is_column(item):
+        if not is_text(item.type):
+            name = f"texts[{index}]"
+            raise arguments.wrong_type(
+                name, item, f"a column of strings, and not of {item.type}", "give the column of the texts"
+            )
+        for data, ends, skipped, _ in column_documents(item, "texts", 0, options):
+            for text, stops in divide_documents(data, ends, chunk_bytes):
+                yield DocumentsChunk(text, stops, options.allow_special, 0, skipped)
+        return
+    if arguments.is_iterable(item):
+        texts = [_as_text(f"texts[{index}][{number}]", text) for number, text in enumerate(item)]
+        yield from text_chunks(texts, options, chunk_bytes)
+        return
+    yield from text_chunks([_as_text(f"texts[{index}]", item)], options, chunk_bytes)
+
+
+def _as_text(name: str, value: Any) -> str | bytes:
+    if isinstance(value, str):
+        return str(value)
+    return bytes(arguments.as_bytes(name, value))  # type: ignore[arg-type]
+
+
+def _is_column(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pyarrow" and hasattr(value, "null_count")
+
+
+def _chunk(group: list[Any], kind: type, options: InputOptions) -> DocumentsChunk:
+    data, ends = join_strings(group) if kind is str else join_documents(group)
+    return DocumentsChunk(np.frombuffer(data, np.uint8), ends, options.allow_special)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,24 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.base import DocumentsChunk, divide_documents, share
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, large_reason, refuse, too_large
-from bpejit.corpus.field_names import find_column
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.kept_columns import KeptColumns, column_of, keep_rows, kept_schema
-from bpejit.errors import CorpusError
+from bpejit.corpus.kept_columns import (
+    KeptColumns,
+    column_of,
+    find_column,
+    find_name,
+    keep_rows,
+    kept_schema,
+    merge_schemas,
+    no_columns,
+)
+from bpejit.corpus.reading_options import InputOptions
+from bpejit.corpus.registry import load_format
+from bpejit.corpus.sources import Source
+from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
+
+_FILES = 16
+"""Number of files of records that are searched for a field, and of fields that a message shows."""
 
 MOST_DECODED = 128 << 20
 """Bytes of text that a batch may have. A value that is repeated takes its space in a dictionary once, and many times here."""
@@ -109,28 +123,32 @@ def column_documents(
         The rows that have the documents, from 0; None if all have one.
     """
     for part in bounded_parts(column, [column]):
-        array = plain_texts(part)
-        skipped = NOTHING_SKIPPED
-        n_rows = len(array)
-        rows = None
-        if array.null_count:
-            is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-            nulls, rows = np.flatnonzero(is_null), np.flatnonzero(~is_null)
-            places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
-            shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
-            if options.strict:
-                raise refuse(shown[0])
-            skipped = Skipped(int(nulls.size), shown)
-            array = array.drop_null()
-        data, ends = _as_arrays(array)
-        lengths = np.diff(ends, prepend=0)
-        if lengths.size and int(lengths.max()) > options.max_record:
-            rows = np.arange(n_rows) if rows is None else rows
-            fits = lengths <= options.max_record
-            skipped += _too_large(path, rows[~fits] + first_row + 1, lengths[~fits], options)
-            data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
-        yield data, ends, skipped, rows
-        first_row += n_rows
+        yield array_documents(plain_texts(part), path, first_row, options)
+        first_row += len(part)
+
+
+def array_documents(array: Any, path: str, first_row: int, options: InputOptions) -> tuple[Array, Array, Skipped, Array | None]:
+    """Return the texts of an array without a dictionary as documents (see `column_documents`)."""
+    skipped = NOTHING_SKIPPED
+    n_rows = len(array)
+    rows = None
+    if array.null_count:
+        is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+        nulls, rows = np.flatnonzero(is_null), np.flatnonzero(~is_null)
+        places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
+        shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
+        if options.strict:
+            raise refuse(shown[0])
+        skipped = Skipped(int(nulls.size), shown)
+        array = array.drop_null()
+    data, ends = _as_arrays(array)
+    lengths = np.diff(ends, prepend=0)
+    if lengths.size and int(lengths.max()) > options.max_record:
+        rows = np.arange(n_rows) if rows is None else rows
+        fits = lengths <= options.max_record
+        skipped += _too_large(path, rows[~fits] + first_row + 1, lengths[~fits], options)
+        data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
+    return data, ends, skipped, rows
 
 
 def _too_large(path: str, rows: Array, lengths: Array, options: InputOptions) -> Skipped:
@@ -149,11 +167,11 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
         array = array.cast(pyarrow.large_binary() if kind == "binary_view" else pyarrow.large_string())
     _, offset_buffer, data_buffer = array.buffers()
     if not len(array):
-        return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64)
+        return np.empty(0, np.uint8), np.empty(0, np.int64)
     dtype = np.int64 if str(array.type).startswith("large_") else np.int32
-    offsets = np.frombuffer(offset_buffer, dtype=dtype)[array.offset : array.offset + len(array) + 1]
+    offsets = np.frombuffer(offset_buffer, dtype)[array.offset : array.offset + len(array) + 1]
     start, stop = int(offsets[0]), int(offsets[-1])
-    data = np.empty(0, dtype=np.uint8) if data_buffer is None else np.frombuffer(data_buffer, dtype=np.uint8)[start:stop]
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[start:stop]
     return data, offsets[1:].astype(np.int64) - start
 
 
@@ -216,14 +234,10 @@ def kept_rows(batch: Any, options: InputOptions, rows: Array | None = None) -> A
     return kept if rows is None else kept.take(import_extra("pyarrow", "columns to keep").array(rows))
 
 
-def plain_texts(column: Any) -> Any:
-    """Return a column with the values of dictionaries, so that a null among these is null."""
-    column = getattr(column, "storage", column)
-    if hasattr(column, "chunks"):
-        pyarrow = import_extra("pyarrow", "a column of strings")
-        chunks = [plain_texts(chunk) for chunk in column.chunks]
-        return pyarrow.chunked_array(chunks) if chunks else column
-    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+def plain_texts(array: Any) -> Any:
+    """Return an array with the values of its dictionary, so that a null among these is null."""
+    array = getattr(array, "storage", array)
+    return array.dictionary_decode() if hasattr(array, "dictionary_decode") else array
 
 
 def batch_chunks(
@@ -268,3 +282,53 @@ def batch_chunks(
                 read = now
     if n_bytes > read:
         yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=n_bytes - read)
+
+
+def plan_columns(sources: Sequence[Source]) -> bytes | None:
+    """Return the schema of the columns to keep, of all sources together; None if it is not known before they are read.
+
+    Raises
+    ------
+    CorpusError
+        If a source has no such column, the types of a column have no type in common, or none of the first records of JSON lines
+        has a field.
+    """
+    schemas: dict[bool, list[Any]] = {False: [], True: []}
+    files = []
+    for source in sources:
+        if source.texts is not None:
+            raise no_columns(source.path)
+        if source.size is not None:  # no pipe
+            form = load_format(source.input_format)
+            files.append((source, form.first_records(source)))
+            schema = form.column_schema(source)
+            if schema is not None:
+                schemas[form.is_empty(source)].append(schema)
+    # An input without records has no values, so its types matter only if all inputs are like that.
+    chosen = schemas[False] or schemas[True]
+    found = reduce(merge_schemas, chosen) if chosen else None
+    _check_fields(files)
+    return None if found is None else found.serialize().to_pybytes()
+
+
+def _check_fields(files: Sequence[tuple[Source, Iterator[dict[str, Any]]]]) -> None:
+    """Raise CorpusError if no record at the start of the first files, which are given, has one of the fields."""
+    missing = list(files[0][0].options.keep_columns) if files else []
+    fields: dict[str, None] = {}
+    searched: dict[str, None] = {}
+    for source, records in files:
+        for record in records:
+            missing = [name for name in missing if find_name(record, name) is None]
+            if not missing:
+                return
+            if len(fields) < _FILES:
+                fields |= dict.fromkeys(record)
+            searched[source.path] = None
+        if len(searched) == _FILES:
+            break
+    if fields:
+        shown = ", ".join(f"`{shorten(name)[1:-1]}`" for name in list(fields)[:_FILES])
+        raise CorpusError(
+            f"none of the first records of `{next(iter(searched))}` has the field `{missing[0]}`; expected one to keep: "
+            f"correct `keep_columns=`, or leave it out (the fields are {shown})"
+        )

@@ -13,14 +13,13 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.json_heads import BYTE_ORDER_MARK, LIKELY_SUFFIXES, begins_like_json, is_list_of_records, may_have_records
+from bpejit.corpus.input_streams import HEAD_BYTES
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError, warn_user
 from bpejit.registry import AUTO
 
-HEAD_BYTES = 4096
-"""Number of bytes at the start of an input that are examined."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _UNPACK = "decompress it first, for example with `{} -dc`"
 _EXTRACT = "extract the files first"
@@ -87,7 +86,7 @@ def has_controls(heads: bytes) -> bool:
     heads : bytes
         The first bytes of some inputs.
     """
-    text = np.frombuffer(heads, dtype=np.uint8)
+    text = np.frombuffer(heads, np.uint8)
     # Differences wrap around, so the minimum tells whether there is a byte from 14 to 31.
     return text.size > 0 and bool(text.min() < 8 or np.subtract(text, 14).min() < 18)
 
@@ -141,7 +140,7 @@ def _recognize_controls(head: bytes) -> tuple[str, str] | None:
     """
     n_controls = len(head) - len(head.translate(None, _CONTROLS))
     if len(head) >= 128 and n_controls * 25 >= len(head) and not _is_utf8(head):
-        most = np.bincount(np.frombuffer(head, dtype=np.uint8)).max()
+        most = np.bincount(np.frombuffer(head, np.uint8)).max()
         if most * 16 < len(head):
             return "binary data (its first bytes are nearly all equally frequent, as in random or encrypted data)", _OTHER
     if len(head) < 64 or n_controls * 5 <= len(head):
@@ -233,16 +232,17 @@ class Contents:
         self.sample: tuple[int, int] | None = None
         self.hashed = hashed
         self._n_kept = 0
-        self._like_json: list[str] = []
+        self._doubtful: dict[str, str] = {}
         self._left_out: list[str] = []
         self._warned = False
         names = () if plain_only else input_format_names()
-        formats = [(name, load_format(name)) for name in names if name != TEXT]
-        self._formats = [(name, one.suffixes, one.recognizes) for name, one in formats]
-        self._suffixes = tuple(suffix for _, one in formats for suffix in one.suffixes)
-        self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES, *LIKELY_SUFFIXES)
+        self._formats = {name: load_format(name) for name in names if name != TEXT}
+        formats = self._formats.values()
+        self._suffixes = tuple(suffix for one in formats for suffix in one.suffixes)
+        likely = [suffix for one in formats for suffix in one.likely_suffixes]
+        self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES, *likely)
         # The first bytes of inputs that may not be plain text; all bytes if a format does not tell.
-        starts = [BYTE_ORDER_MARK[:1], b"[{", *(one.starts for _, one in formats)]
+        starts = [BYTE_ORDER_MARK[:1], *(one.starts for one in formats)]
         self._starts = bytes(range(256)) if None in starts or self.options.input_format != AUTO else b"".join(starts)
 
     def choose_sample(self, max_bytes: int | None, seed: int) -> None:
@@ -286,8 +286,8 @@ class Contents:
 
     def _recognize_format(self, name: str, head: bytes) -> str:
         known = name.endswith(self._suffixes)  # a test for all: there may be 10,000 files of text
-        for key, suffixes, recognizes in self._formats:
-            if (known and name.endswith(suffixes)) or recognizes(name, head):
+        for key, form in self._formats.items():
+            if (known and name.endswith(form.suffixes)) or form.recognizes(name, head):
                 return key
         return TEXT
 
@@ -310,12 +310,13 @@ class Contents:
         given = self.options.input_format
         name = inner_name(path)
         chosen = self._recognize_format(name, head) if given == AUTO else given
-        found = recognize_contents(head, clean=clean) if given == AUTO and chosen in (TEXT, "jsonl") else None
-        if found is None and not self.plain_only and given != TEXT and chosen in (TEXT, "jsonl"):
-            if (chosen == "jsonl" or may_have_records(name)) and is_list_of_records(head):
-                found = "one JSON list of records", "write each record on a line of its own, for example with `jq -c '.[]'`"
-            elif chosen == TEXT and begins_like_json(name, head):
-                self._like_json.append(path)
+        is_text = chosen == TEXT or (chosen in self._formats and self._formats[chosen].is_text)
+        found = recognize_contents(head, clean=clean) if given == AUTO and is_text else None
+        if found is None and is_text and given != TEXT:
+            for key, form in self._formats.items():
+                found = found or form.refuses(name, head, chosen=chosen == key)
+                if found is None and chosen == TEXT and form.resembles(name, head):
+                    self._doubtful[path] = form.resemblance
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"
@@ -332,21 +333,20 @@ class Contents:
         """Record that some inputs, which were recognized already, are not read."""
         self._left_out += paths
         self.marked = [path for path in self.marked if path not in paths]
-        self._like_json = [path for path in self._like_json if path not in paths]
+        self._doubtful = {path: why for path, why in self._doubtful.items() if path not in paths}
 
     def warn(self) -> None:
-        """Warn of inputs that are left out, and once of those that were taken for text and begin like JSON."""
+        """Warn of inputs that are left out, and once of those that were taken for text and resemble records."""
         if self._left_out:
             verbs = "describes records, and is" if len(self._left_out) == 1 else "describe records, and are"
             warn_user(f"{named_inputs(self._left_out)} {verbs} not read; give a file by its name to read it")
             self._left_out = []
-        if self._like_json and not self._warned:
+        if self._doubtful and not self._warned:
             self._warned = True
-            verb = "is" if len(self._like_json) == 1 else "are"
+            verb = "is" if len(self._doubtful) == 1 else "are"
             warn_user(
-                f"{named_inputs(self._like_json)} {verb} read as plain text, with braces and names, but the first bytes look "
-                "like JSON; for records, write each on a line of its own, for example with `jq -c .`, in a file that ends in "
-                '`.jsonl`, or pass `input_format="jsonl"`; with `input_format="text"`, this message is left out'
+                f"{named_inputs(list(self._doubtful))} {verb} read as plain text, {next(iter(self._doubtful.values()))}; with "
+                '`input_format="text"`, this message is left out'
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.input_streams import open_ranges
+from bpejit.corpus.input_streams import open_ranges, reading_input
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remote_file_system
@@ -68,7 +68,7 @@ def identify_input(source: Source) -> dict[str, str | None]:
                 file.seek(start)
                 digest.update(file.read(min(SAMPLE_BYTES, source.size - start)))
         return {"sha256": digest.hexdigest()}
-    try:
+    with reading_input(source.path):
         # Not through Path: there may be 10,000 small files, whose head is all that they contain.
         number = os.open(source.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
@@ -81,11 +81,6 @@ def identify_input(source: Source) -> dict[str, str | None]:
                     break
         finally:
             os.close(number)
-    except OSError as error:
-        raise CorpusError(
-            f"cannot read the input `{source.path}`: {error.strerror or error}; expected a readable file: check the disk, and "
-            "run again"
-        ) from error
     return {"sha256": digest.hexdigest()}
 
 

@@ -1,20 +1,106 @@
-"""Search the paths that a user names: files, folders, globs, URLs and `-`."""
+"""Search the paths that a user names: files, folders, globs, URLs and `-`.
+
+In a folder of records, the files that describe a data set are left out, and a mixture of formats is refused.
+"""
 
 from __future__ import annotations
 
 import errno
 import glob
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
 
 from bpejit import arguments
-from bpejit.corpus.input_folders import HUB_CACHE
-from bpejit.corpus.input_streams import STANDARD_INPUT
-from bpejit.errors import CorpusError, shorten
+from bpejit.corpus.contents import Contents, inner_name, named_inputs
+from bpejit.corpus.input_streams import STANDARD_INPUT, unreadable
+from bpejit.corpus.registry import TEXT, input_format_descriptions
+from bpejit.errors import CorpusError
+from bpejit.registry import AUTO
 from bpejit.storage.remote import check_container, is_remote, local_path, remote_errors, remote_file_system
+
+File = TypeVar("File", bound=Any)
+"""A `bpejit.corpus.sources.Source`."""
+
+_STATE = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
+"""Files that `datasets` writes beside the records, or that a repository of the Hugging Face Hub has."""
+
+_ABOUT = re.compile(r"(?:readme|licen[cs]e|notice|citation|copying|changelog)(?:[._-].*)?")
+"""Names of texts about a data set, in lower case."""
+
+_CACHED = re.compile(r"cache-[0-9a-f]+\.arrow")
+"""Names of what `datasets` keeps of results that it computed from the records."""
+
+HUB_CACHE = {"blobs", "refs", "snapshots"}
+"""The folders of a repository in the cache of the Hugging Face Hub."""
+
+
+def records_of_folder(folder: str, sources: Sequence[File], contents: Contents) -> list[File]:
+    """Return the sources of a folder without the files that describe a data set, if it has records.
+
+    Parameters
+    ----------
+    folder : str
+        The folder, or its URL, as the user gave it.
+    sources : list of Source
+        All of its files.
+    contents : Contents
+        Warns of the files that are left out.
+
+    Raises
+    ------
+    CorpusError
+        If there are records beside plain text, or records of two formats.
+    """
+    given = contents.options.input_format
+    if given == TEXT or all(source.input_format == TEXT for source in sources):
+        return list(sources)
+    described = {_split(source.path)[0] for source in sources if _split(source.path)[1] in ("dataset_info.json", "state.json")}
+    kept: list[File] = []
+    left_out: list[File] = []
+    for source in sources:
+        place, name = _split(source.path)
+        is_about = _ABOUT.fullmatch(name) is not None and (source.input_format == TEXT or given != AUTO)
+        is_cached = place in described and _CACHED.fullmatch(name) is not None
+        (left_out if name in _STATE or is_about or is_cached else kept).append(source)
+    if not any(source.input_format != TEXT for source in kept):
+        return list(sources)  # such as the texts of a project and its state.json
+    contents.leave_out([source.path for source in left_out])
+    kinds: dict[str, list[str]] = {}
+    for source in kept:
+        if source.input_format != TEXT or source.size:  # an empty file, such as that of Spark, is no text
+            kinds.setdefault(source.input_format, []).append(source.path)
+    if len(kinds) > 1:
+        descriptions = input_format_descriptions()
+        shown = ", and ".join(f"{len(paths)} of {descriptions[kind]} ({named_inputs(paths)})" for kind, paths in kinds.items())
+        globs = " or ".join(f"`{_glob_of(folder, paths)}`" for paths in kinds.values())
+        raise CorpusError(
+            f"the folder `{folder}` has inputs of different formats: {shown}; expected one: give a glob, such as {globs}, or "
+            'several globs to read all of them (`input_format="text"` reads all as text)'
+        )
+    return kept
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return the folder and the name of a file, the name in lower case."""
+    place, _, name = path.replace(os.sep, "/").rpartition("/")
+    return place, name.lower()
+
+
+def _glob_of(folder: str, paths: Sequence[str]) -> str:
+    """Return a glob for the most frequent suffix of some files of a folder, or the first of them if none has a suffix."""
+    plain = [(inner_name(name), name) for name in (_split(path)[1] for path in paths)]
+    found = Counter(PurePosixPath(inner).suffix + name.removeprefix(inner) for inner, name in plain if "." in inner)
+    if not found:
+        return paths[0]
+    suffix = found.most_common(1)[0][0]
+    places = {_split(path)[0] for path in paths}
+    return f"{places.pop()}/*{suffix}" if len(places) == 1 else f"{folder.rstrip('/')}/**/*{suffix}"
+
 
 GIVE_TEXTS = (
     "give texts as an iterator, such as iter(dataset['text']) or (row['text'] for row in rows), since a list is one of paths; "
@@ -58,7 +144,7 @@ def find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
             yield name, "stream"
         elif "://" in name and is_remote(name):
             yield name, "remote"
-        elif glob.has_magic(name) and not exists(name):
+        elif glob.has_magic(name) and not os.path.exists(name):  # noqa: PTH110 - False for a name that is too long
             matches = list(_matches_of(name))
             if all(kind in ("folder", "end") for _, kind in matches):
                 if arguments.looks_like_text(name):
@@ -162,14 +248,6 @@ def _is_hidden(name: str, folder: str) -> bool:
     return any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
 
 
-def exists(name: str) -> bool:
-    """Return True if a name is that of a file or a folder."""
-    try:
-        return Path(name).exists()
-    except OSError:  # a name that is too long
-        return False
-
-
 def _names(inputs: Inputs) -> list[str]:
     """Return the inputs as a list of paths, globs and `-`."""
     if isinstance(inputs, (str, os.PathLike)):
@@ -199,16 +277,3 @@ def _plain_names(entries: list[Any]) -> list[str] | None:
         return None
     is_plain = all(names) and "\0" not in together and "://" not in together
     return names if is_plain and max(map(len, names), default=0) <= arguments.LONGEST_PATH else None
-
-
-def unreadable(path: str, error: OSError) -> CorpusError:
-    """Return the error to raise for an input that cannot be opened or read."""
-    if error.errno in (errno.ENOENT, errno.ENAMETOOLONG, errno.ENOTDIR) and arguments.looks_like_text(path):
-        return CorpusError(
-            f"cannot read the input {shorten(path)}: {error.strerror or error}, and it looks like text; expected the path of a "
-            "file: write the text to a file, and give its path"
-        )
-    return CorpusError(
-        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
-        "check the path and its permissions"
-    )

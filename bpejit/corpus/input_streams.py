@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from bpejit.corpus.contents import HEAD_BYTES
-from bpejit.errors import CorpusError
+from bpejit import arguments
+from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.remote import RemoteFile, is_remote, remote_errors, remote_file_system
 
-if TYPE_CHECKING:
-    from bpejit.corpus.contents import Contents
-
 STANDARD_INPUT = "-"
+
+HEAD_BYTES = 4096
+"""Number of bytes at the start of an input that are examined."""
 
 _READ_BYTES = 1 << 18
 """Bytes of a compressed file that are read at a time."""
@@ -51,6 +51,47 @@ def open_ranges(path: str) -> BinaryIO:
     return file  # type: ignore[no-any-return]
 
 
+def open_input(path: str, start: int = 0) -> BinaryIO:
+    """Open a file or a URL for reading ranges of bytes from a position on.
+
+    Raises
+    ------
+    CorpusError
+        If it cannot be opened.
+    """
+    try:
+        file = open_ranges(path)
+        if start:
+            file.seek(start)
+        return file
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: OSError) -> CorpusError:
+    """Return the error to raise for an input that cannot be opened or read."""
+    if error.errno in (errno.ENOENT, errno.ENAMETOOLONG, errno.ENOTDIR) and arguments.looks_like_text(path):
+        return CorpusError(
+            f"cannot read the input {shorten(path)}: {error.strerror or error}, and it looks like text; expected the path of a "
+            "file: write the text to a file, and give its path"
+        )
+    return CorpusError(
+        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
+        "check the path and its permissions"
+    )
+
+
+@contextmanager
+def reading_input(path: str, check: str = "the disk") -> Iterator[None]:
+    """Raise errors of reading as CorpusError."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check {check}, and run again"
+        ) from error
+
+
 class InputStream:
     """An input that is read once, decompressed if it is compressed, after the bytes to skip.
 
@@ -77,7 +118,7 @@ class InputStream:
         self,
         file: BinaryIO,
         path: str,
-        contents: Contents | None = None,
+        contents: Any = None,
         *,
         compression: str | None = None,
         input_format: str = "text",
@@ -110,14 +151,9 @@ class InputStream:
         return head
 
     def _read_raw(self, size: int) -> bytes:
-        try:
+        with reading_input(self.path, "the disk or the connection"):
             # One system call at a time: a signal between two calls within `read` would wait for more input.
             data: bytes = getattr(self._file, "read1", self._file.read)(size)
-        except OSError as error:
-            raise CorpusError(
-                f"cannot read the input `{self.path}`: {error.strerror or error}; expected a readable file: check the disk or "
-                "the connection, and run again"
-            ) from error
         self.n_raw += len(data)
         return data
 
@@ -151,8 +187,8 @@ class InputStream:
     def __enter__(self) -> InputStream:  # noqa: PYI034 - typing has Self from Python 3.11 on
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._file.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
 
 @contextmanager

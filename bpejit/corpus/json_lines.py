@@ -1,132 +1,153 @@
-"""JSON lines: a JSON object in each line, one field of which is the text of a document."""
+"""JSON lines: a JSON object in each line, one field of which is the text of a document.
+
+JSON is parsed by orjson where it is installed, otherwise by Python's own module; the records and their values are the same.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from bpejit.arrays import Array
-from bpejit.corpus.base import InputFormat, join_documents
+from bpejit.corpus.base import LineFormat, join_documents
 from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, large_reason, refuse, too_large
-from bpejit.corpus.chunk_reader import AnyChunk
-from bpejit.corpus.field_names import find_name, look_up
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.json_heads import BYTE_ORDER_MARK, SUFFIXES, is_json_lines
-from bpejit.corpus.json_parsing import find_parser, load_record
-from bpejit.corpus.kept_columns import JsonFields, KeptColumns, json_schema
-from bpejit.corpus.lines import file_lines, stream_lines
+from bpejit.corpus.contents import BYTE_ORDER_MARK
+from bpejit.corpus.kept_columns import JsonFields, KeptColumns, find_name, json_schema, look_up
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.errors import shorten
 from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
-    from bpejit.corpus.input_streams import InputStream
     from bpejit.corpus.sources import Source
 
+MOST_LEVELS = 1024
+"""Number of levels of arrays and objects that orjson reads."""
 
-class JsonLines(InputFormat):
-    """JSON lines."""
+_JSON_NAME = re.compile(r"\.(?:json|jsonl|ndjson|jsonlines|ldjson|jl)(?![a-z0-9])")
+"""A part of a name, such as that of data.jsonl.tmp or data.json-00001."""
 
-    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-    starts: ClassVar[bytes | None] = b"{"
+_CUT = 4000
+"""Size from which a head without a newline may end within the first key."""
+
+_STRING = rb'"(?:[^"\\]|\\.)*'
+_OBJECT = re.compile(rb"\{\s*%b\"\s*:" % _STRING, re.DOTALL)
+_LIST = re.compile(rb"\[\s*\{\s*(?:%b\"\s*:|\})" % _STRING, re.DOTALL)
+_FIRST_VALUE = re.compile(rb"\{\s*%b\"\s*:\s*[\"\[{0-9tfnNI-]" % _STRING, re.DOTALL)
+_CUT_OBJECT = re.compile(rb"\{\s*%b(?:\"\s*:?\s*)?\Z" % _STRING, re.DOTALL)
+
+_FIRST_RECORDS_BYTES = 1 << 18
+"""Bytes of a file in which its first records are searched."""
+
+
+class JsonLines(LineFormat):
+    """JSON lines. A name that ends in `.jl` does not tell, since such files may be Julia."""
+
+    suffixes = (".jsonl", ".ndjson", ".jsonlines", ".ldjson")
+    likely_suffixes = (".json", ".jl")
+    starts = b"[{"
+    resemblance = (
+        "with braces and names, but the first bytes look like JSON; for records, write each on a line of its own, for example "
+        'with `jq -c .`, in a file that ends in `.jsonl`, or pass `input_format="jsonl"`'
+    )
 
     def recognizes(self, name: str, head: bytes) -> bool:
-        """Return True for records in an input whose name may be that of JSON (see `bpejit.corpus.json_heads`)."""
-        return is_json_lines(name, head)
+        """Return True for records in an input whose name may be that of JSON.
 
-    def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield ranges of a file."""
-        return file_lines(source, chunk_bytes, parse_json_lines, source.options.allow_special)
+        The first line is an object, or most of the others are, since the first one may be damaged or a comment.
+        """
+        body = strip_head(head)
+        likely = body.startswith(b"{") or name == "-" or name.endswith(self.likely_suffixes)
+        if not likely or not may_have_records(name):
+            return False
+        line, found, rest = body.partition(b"\n")
+        if not found:
+            return _FIRST_VALUE.match(body) is not None or (len(body) > _CUT and _CUT_OBJECT.match(body) is not None)
+        if load_record(line) is not None:
+            return True
+        if body.startswith(b"["):
+            return False
+        others = [other for other in rest.split(b"\n") if other.strip()]
+        if len(head) > _CUT:
+            others = others[:-1]  # the last one is incomplete
+        n_records = sum(other.lstrip().startswith(b"{") and bool(load_record(other)) for other in others)
+        return 2 * n_records > len(others)
 
-    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield lines in memory."""
-        return stream_lines(stream, chunk_bytes, parse_json_lines, source.options, source.options.allow_special)
+    def refuses(self, name: str, head: bytes, *, chosen: bool) -> tuple[str, str] | None:
+        """Refuse a list of records."""
+        if not (chosen or may_have_records(name)) or not is_list_of_records(head):
+            return None
+        return "one JSON list of records", "write each record on a line of its own, for example with `jq -c '.[]'`"
+
+    def resembles(self, name: str, head: bytes) -> bool:
+        """Return True for text that begins like an object or a list of objects; for names in `.json`, like any of these."""
+        body = strip_head(head)
+        if name.endswith(".json") and body[:1] in (b"{", b"["):
+            return True
+        return (_OBJECT.match(body) or _LIST.match(body)) is not None
 
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the fields to keep. Records may lack them, and have null then."""
         return json_schema(source.options.keep_columns)
 
-    def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
-        """Divide a file into ranges of lines."""
-        return line_ranges(source, unit_bytes)
+    def first_records(self, source: Source) -> Iterator[dict[str, Any]]:
+        """Yield the objects of the first lines; other lines are left out."""
+        with source.open_stream() if source.is_stream else source.open() as file:
+            data: bytes = getattr(file, "read_fully", file.read)(_FIRST_RECORDS_BYTES)
+        for line in data[: data.rfind(b"\n") + 1 if len(data) == _FIRST_RECORDS_BYTES else None].split(b"\n"):
+            record = load_record(_clean(line))
+            if record is not None:
+                yield record
 
-
-def line_ranges(source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Divide a file at the ends of lines (see `InputFormat.ranges`)."""
-    size = source.size or 0
-    start = source.start
-    with source.open() as file:
-        while start < size:
-            stop = find_line(file, min(start + unit_bytes, size), size)
-            yield start, stop, stop - start
-            start = stop
-
-
-def find_line(file: BinaryIO, position: int, size: int) -> int:
-    """Return the first position from `position` on where a line of a file starts, or its size."""
-    file.seek(position - 1)
-    while position < size and (data := file.read(1 << 14)):
-        end = data.find(b"\n")
-        if end >= 0:
-            return position + end
-        position += len(data)
-    return size
-
-
-def parse_json_lines(
-    data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
-) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
-    """Return the texts of records as documents (see `bpejit.corpus.lines.Parse`)."""
-    loads = find_parser()
-    name = options.text_field
-    has_dot = "." in name
-    texts: list[bytes] = []
-    kept = JsonFields(options.keep_columns) if options.keep_columns else None
-    n_skipped = 0
-    shown: list[SkippedRecord] = []
-    position = 0
-    limit = options.max_record
-    while position <= len(data):
-        # One line at a time: a list of all lines would be a second copy of them.
-        end = data.find(b"\n", position)
-        line = data[position : end if end >= 0 else len(data)]
-        if len(line) > limit:
-            reason = large_reason(len(line), limit, "at least ")
-            record = SkippedRecord(path, f"line {line_number(position)}", reason)
-            if not options.skip_large_records:
-                raise too_large(record)
-            n_skipped += 1
-            shown = [*shown, record][:MOST_SHOWN]
-            position += len(line) + 1
-            continue
-        try:
-            record = loads(line)
-            value = look_up(record, name) if has_dot else record[name]
-            texts.append(value.encode())
-        except Exception:  # anything may be wrong with a record
-            found = describe_record(line, name)
-            if isinstance(found, bytes):
-                texts.append(found)
-                if kept is not None:
-                    kept.add(load_record(_clean(line)))
-            elif found:
+    def parse(
+        self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
+    ) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
+        """Return the texts of records."""
+        loads = find_parser()
+        name = options.text_field
+        has_dot = "." in name
+        texts: list[bytes] = []
+        kept = JsonFields(options.keep_columns) if options.keep_columns else None
+        n_skipped = 0
+        shown: list[SkippedRecord] = []
+        position = 0
+        limit = options.max_record
+        while position <= len(data):
+            # One line at a time: a list of all lines would be a second copy of them.
+            end = data.find(b"\n", position)
+            line = data[position : end if end >= 0 else len(data)]
+            if len(line) > limit:
+                reason = large_reason(len(line), limit, "at least ")
+                record = SkippedRecord(path, f"line {line_number(position)}", reason)
+                if not options.skip_large_records:
+                    raise too_large(record)
                 n_skipped += 1
-                if options.strict or len(shown) < MOST_SHOWN:
-                    shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
-                if options.strict:
-                    raise refuse(shown[-1]) from None
-        else:
-            if kept is not None:
-                kept.add(record)
-        position += len(line) + 1
-    return *join_documents(texts), Skipped(n_skipped, tuple(shown)), None if kept is None else kept.packed()
-
-
-def parse_objects(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the objects of lines; other lines are left out."""
-    for line in data.split(b"\n"):
-        record = load_record(_clean(line))
-        if record is not None:
-            yield record
+                shown = [*shown, record][:MOST_SHOWN]
+                position += len(line) + 1
+                continue
+            try:
+                record = loads(line)
+                value = look_up(record, name) if has_dot else record[name]
+                texts.append(value.encode())
+            except Exception:  # anything may be wrong with a record
+                found = describe_record(line, name)
+                if isinstance(found, bytes):
+                    texts.append(found)
+                    if kept is not None:
+                        kept.add(load_record(_clean(line)))
+                elif found:
+                    n_skipped += 1
+                    if options.strict or len(shown) < MOST_SHOWN:
+                        shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
+                    if options.strict:
+                        raise refuse(shown[-1]) from None
+            else:
+                if kept is not None:
+                    kept.add(record)
+            position += len(line) + 1
+        return *join_documents(texts), Skipped(n_skipped, tuple(shown)), None if kept is None else kept.packed()
 
 
 def _clean(line: bytes) -> bytes:
@@ -162,3 +183,112 @@ def _kind(value: Any) -> str:
         return str(value).lower()
     kinds = {int: "a number", float: "a number", str: "a string", list: "an array"}
     return kinds.get(type(value), "an object")
+
+
+def strip_head(head: bytes) -> bytes:
+    """Return the first bytes of an input without a byte-order mark and white space."""
+    return head.removeprefix(BYTE_ORDER_MARK).lstrip()
+
+
+def may_have_records(name: str) -> bool:
+    """Return True for the name of an input that may be JSON: standard input, a name without a suffix, or with one of JSON.
+
+    Parameters
+    ----------
+    name : str
+        In lower case, without the end that says that it is compressed.
+    """
+    base = re.split(r"[/\\]", name)[-1]
+    return name == "-" or "." not in base or _JSON_NAME.search(base) is not None
+
+
+def is_list_of_records(head: bytes) -> bool:
+    """Return True if an input is one JSON list of objects; lines that are lists themselves are not."""
+    body = strip_head(head)
+    if _LIST.match(body) is None:
+        return False
+    line, _, rest = body.partition(b"\n")
+    if not rest.strip():
+        return True
+    try:
+        load_value(line)
+    except ValueError:
+        return True
+    return False
+
+
+def find_parser() -> Callable[[bytes], Any]:
+    """Return the function that parses most lines: that of orjson, or `load_value`, which takes some three times as long."""
+    try:
+        from orjson import loads
+    except ImportError:
+        return load_value
+    return loads
+
+
+def load_record(line: bytes) -> Any:
+    """Return the object that a line consists of; None if it is not valid JSON, or not an object.
+
+    This accepts all that orjson accepts, and what it refuses: halves of surrogate pairs, NaN, and numbers out of range.
+    """
+    try:
+        record = load_value(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def load_value(line: bytes) -> Any:
+    """Return the value that a line consists of, by Python's own module.
+
+    Raises
+    ------
+    ValueError
+        If it is not valid JSON, or has more than `MOST_LEVELS` levels.
+    """
+    if line.count(b"[") + line.count(b"{") > MOST_LEVELS and count_levels(line) > MOST_LEVELS:
+        raise ValueError("it has too many levels")
+    encoding, decode = _decoder()
+    text = line.decode(encoding(line), "surrogatepass")
+    try:
+        return decode(text)
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + 2 * MOST_LEVELS)
+        try:
+            return decode(text)
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+@cache
+def _decoder() -> tuple[Callable[[bytes], str], Callable[[str], Any]]:
+    import json
+
+    return json.detect_encoding, json.JSONDecoder(parse_int=_whole_number).decode
+
+
+def _whole_number(digits: str) -> int | float:
+    """Return a number as orjson does: as a float if it has more than 64 bits. Python refuses numbers with 4,301 digits."""
+    if len(digits) > 20:
+        return float(digits)
+    number = int(digits)
+    return number if -(1 << 63) <= number < 1 << 64 else float(digits)
+
+
+def count_levels(line: bytes) -> int:
+    """Return how deep the brackets outside of strings are nested.
+
+    Examples
+    --------
+    >>> count_levels(b'{"[[": [1, [2]]}')
+    3
+    """
+    level = most = 0
+    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', line, re.DOTALL):
+        if found[0] in b"[{":
+            level += 1
+            most = max(most, level)
+        elif found[0] in b"]}":
+            level -= 1
+    return most

@@ -2,18 +2,19 @@
 
 Values of Parquet and Arrow keep their types. The type of a field of JSON is known only when all its values are: they are JSON
 text until then, and the field's metadata has the kinds of the values so far, as bits.
+
+A name with a dot is that of one column or field first, and otherwise leads to a field of an object.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.field_names import find_column, look_up
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 from bpejit.storage.arrow_columns import plain_array, plain_type
@@ -25,6 +26,74 @@ _BOOL, _NEGATIVE, _NUMBER, _UNSIGNED, _WIDE, _FLOAT, _STRING, _OTHER = (1 << bit
 """Kinds of values: integers below 0, from 0 on, and from 2^63 on; those that a float64 may not hold have `_WIDE` as well."""
 
 _EXACT = 1 << 53
+
+
+def _own_fields(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+def find_name(record: Any, name: str, fields: Callable[[Any], Any] = _own_fields) -> list[str] | None:
+    """Return the keys that lead to a field; None if there is no such field.
+
+    Parameters
+    ----------
+    record : dict
+    name : str
+        All of it is looked up first, and then each part that ends before a dot, the longest one first.
+    fields : callable
+        `fields(value)` returns the fields of a value as a dict, or None if it has none.
+
+    Examples
+    --------
+    >>> find_name({"doc.text": "one"}, "doc.text")
+    ['doc.text']
+    >>> find_name({"doc": {"text": "one"}}, "doc.text")
+    ['doc', 'text']
+    """
+    if name in record:
+        return [name]
+    end = name.rfind(".")
+    while end > 0:
+        inner = fields(record[name[:end]]) if name[:end] in record else None
+        others = None if inner is None else find_name(inner, name[end + 1 :], fields)
+        if others is not None:
+            return [name[:end], *others]
+        end = name.rfind(".", 0, end)
+    return None
+
+
+def look_up(record: Any, name: str) -> Any:
+    """Return the value of a field of a JSON record.
+
+    Raises
+    ------
+    KeyError
+        If it has no such field.
+    """
+    keys = find_name(record, name) if isinstance(record, dict) else None
+    if keys is None:
+        raise KeyError(name)
+    for key in keys:
+        record = record[key]
+    return record
+
+
+def _column_fields(data_type: Any) -> Any:
+    if not str(data_type).startswith("struct<"):
+        return None
+    fields = [data_type.field(index) for index in range(data_type.num_fields)]
+    return {field.name: field.type for field in fields}
+
+
+def find_column(schema: Any, name: str) -> tuple[list[str], Any] | None:
+    """Return the names that lead to a column of a pyarrow.Schema, or to a field of a struct, and its type; None for none."""
+    found: Any = {field.name: field.type for field in schema}
+    keys = find_name(found, name, _column_fields)
+    if keys is None:
+        return None
+    for number, key in enumerate(keys):
+        found = (_column_fields(found) if number else found)[key]
+    return keys, found
 
 
 class KeptColumns(NamedTuple):
@@ -88,7 +157,7 @@ def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
     schema : pyarrow.Schema
         Of the file.
     names : sequence of str
-        Columns, or fields of structs (see `bpejit.corpus.field_names`).
+        Columns, or fields of structs (see `find_name`).
     path : str
 
     Raises
@@ -139,16 +208,17 @@ def column_of(batch: Any, name: str) -> Any:
     return column
 
 
+def join_chunks(column: Any, plain: Callable[[Any], Any]) -> Any:
+    """Return a chunked array as an array, after `plain` has decoded each chunk; an array is returned as it is."""
+    if not hasattr(column, "chunks"):
+        return column
+    return _arrow().concat_arrays([plain(chunk) for chunk in column.chunks] or [plain(_arrow().array([], column.type))])
+
+
 def keep_rows(batch: Any, names: Sequence[str]) -> Any:
     """Return some columns of a record batch or a table, as a record batch."""
-    pyarrow = _arrow()
-    arrays = []
-    for name in names:
-        column = column_of(batch, name)
-        if hasattr(column, "chunks"):
-            column = pyarrow.concat_arrays([plain_array(chunk) for chunk in column.chunks] or [pyarrow.array([], column.type)])
-        arrays.append(plain_array(column))
-    return pyarrow.record_batch(arrays, names=list(names))
+    arrays = [plain_array(join_chunks(column_of(batch, name), plain_array)) for name in names]
+    return _arrow().record_batch(arrays, names=list(names))
 
 
 class JsonFields:
@@ -157,7 +227,7 @@ class JsonFields:
     Parameters
     ----------
     names : sequence of str
-        Fields (see `bpejit.corpus.field_names`).
+        Fields (see `find_name`).
     """
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from bpejit.errors import CorpusError
 from bpejit.registry import Registry
 
 TEXT = "text"
-"""Plain text, which is cut at positions that depend on the split pattern, and is read by `bpejit.corpus.chunks` itself."""
+"""Plain text. Unless its lines are documents, it is cut where the split pattern allows it, by `bpejit.corpus.chunks`."""
 
 DOCUMENTS = ("separator", "file", "line", "line-with-end")
 """What ends a document of plain text, besides the end of the file."""
@@ -16,10 +16,10 @@ DOCUMENTS = ("separator", "file", "line", "line-with-end")
 _formats: Registry[Any] = Registry(
     "input format",
     {
-        TEXT: ("bpejit.corpus.base:InputFormat", "plain text"),
+        TEXT: ("bpejit.corpus.base:PlainText", "plain text"),
         "jsonl": ("bpejit.corpus.json_lines:JsonLines", "JSON lines"),
-        "parquet": ("bpejit.corpus.parquet:Parquet", "Parquet"),
-        "arrow": ("bpejit.corpus.arrow:Arrow", "Arrow and Feather"),
+        "parquet": ("bpejit.corpus.arrow_inputs:Parquet", "Parquet"),
+        "arrow": ("bpejit.corpus.arrow_inputs:Arrow", "Arrow and Feather"),
     },
     error=CorpusError,
 )

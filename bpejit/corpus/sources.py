@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from bpejit import arguments
-from bpejit.corpus.contents import HEAD_BYTES, Contents, has_controls
-from bpejit.corpus.input_folders import records_of_folder
-from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, exists, find_paths, find_remote, unreadable
-from bpejit.corpus.input_streams import STANDARD_INPUT, InputStream, open_ranges, open_raw
+from bpejit.corpus.blocks import Skipped
+from bpejit.corpus.contents import Contents, has_controls
+from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, find_paths, find_remote, records_of_folder
+from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream, open_input, open_raw, unreadable
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.errors import CorpusError
-from bpejit.storage.remote import has_ranges, remote_errors
+from bpejit.storage.remote import has_ranges, is_remote, remote_errors
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -102,6 +102,11 @@ class Source:
         """True if the input is read from its start to its end: a pipe, compressed text, or a remote file without ranges."""
         return self.size is None or self.compression is not None or self.streamed
 
+    @property
+    def has_records(self) -> bool:
+        """True if the input consists of records, as lines are: its format divides it, and not the split pattern."""
+        return self.input_format != TEXT or self.options.by_lines
+
     def open(self) -> BinaryIO:
         """Open a file for reading bytes, unbuffered because chunks are large, after the bytes to skip.
 
@@ -110,13 +115,7 @@ class Source:
         CorpusError
             If it cannot be opened.
         """
-        try:
-            file = open_ranges(self.path)
-            if self.start:
-                file.seek(self.start)
-            return file
-        except OSError as error:
-            raise unreadable(self.path, error) from error
+        return open_input(self.path, self.start)
 
     def open_stream(self) -> InputStream:
         """Open an input that is read from its start to its end.
@@ -202,7 +201,8 @@ def _may_be_texts(inputs: Inputs) -> bool:
     """Return True if no input in a list of Python code, which is not a tuple as those of commands, is an existing file."""
     if isinstance(inputs, (str, os.PathLike, tuple)):
         return False
-    return not any("://" in str(name) or name == STANDARD_INPUT or exists(os.fspath(name)) for name in inputs)
+    exists = os.path.exists  # False for a name that is too long
+    return not any("://" in str(name) or name == STANDARD_INPUT or exists(name) for name in inputs)
 
 
 def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, contents: Contents) -> list[Source]:
@@ -343,7 +343,8 @@ def _remote_sources(name: str, contents: Contents) -> Iterator[Source]:
             found, skip = contents.recognize(url, head)
             kept = contents.keep(head) if size == len(head) and found == TEXT else None
             with remote_errors(url, error=CorpusError):
-                ranges = load_format(found).remote or (found in (TEXT, "jsonl") and has_ranges(url, file_system, path))
+                form = load_format(found)
+                ranges = form.remote or (form.is_text and has_ranges(url, file_system, path))
             yield Source(url, size, skip, input_format=found, options=contents.options, kept=kept, streamed=not ranges)
 
 
@@ -351,3 +352,24 @@ def total_bytes(sources: list[Source]) -> int | None:
     """Return the total size of all sources, or None if one of them is a pipe."""
     sizes = [source.length for source in sources]
     return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def absolute_path(path: str | os.PathLike[str]) -> str:
+    """Return an absolute path, with links as they are; a URL is unchanged."""
+    path = os.fspath(path)
+    return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 - Path.resolve follows links
+
+
+def absolute_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """Return sources with absolute paths, which another machine reads."""
+    return tuple(replace(source, path=absolute_path(source.path), kept=None, contents=None) for source in sources)
+
+
+def given_names(sources: Iterable[Source]) -> dict[str, str]:
+    """Return the names of sources as the user gave them, by their absolute paths."""
+    return {absolute_path(source.path): source.path for source in sources}
+
+
+def rename_records(skipped: Skipped, names: Mapping[str, str]) -> Skipped:
+    """Return skipped records with the names of `given_names`."""
+    return replace(skipped, first=tuple(replace(one, path=names.get(one.path, one.path)) for one in skipped.first))

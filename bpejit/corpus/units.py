@@ -1,19 +1,25 @@
-"""Divide sources into units: ranges that contain complete documents, where a job can be resumed or divided among machines.
+"""Divide sources into units, which contain complete documents, and take an even sample of a corpus.
 
-The units depend on the sources, the size of a unit and the tokenizer only, never on the number of workers or on timing.
+A job can be resumed, or divided among machines, where a unit ends. Units and samples depend on the sources, the sizes, the
+tokenizer and a seed only, never on the number of workers or on timing.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bpejit.arrays import padded_text
-from bpejit.corpus.chunks import CUT_WINDOW, Chunker
-from bpejit.corpus.json_lines import line_ranges
-from bpejit.corpus.registry import TEXT, load_format
+from bpejit.corpus.base import find_line
+from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
+from bpejit.corpus.chunks import Chunk, Chunker
+from bpejit.corpus.registry import load_format
 from bpejit.corpus.sources import Source
+from bpejit.errors import OptionError
 
 _UNITS_OF_GROUP = 64
 """Most units of a group of small compressed files, the text of which may be much larger."""
@@ -104,9 +110,9 @@ def plan_units(
         if source.is_stream:
             add(index, (source,), length)
             continue
-        if source.input_format != TEXT or source.options.by_lines:
-            ranges = line_ranges if source.input_format == TEXT else load_format(source.input_format).ranges
-            for begin, stop, n_bytes in list(ranges(source, unit_bytes)) or [(source.start, source.start, 0)]:
+        if source.has_records:
+            ranges = list(load_format(source.input_format).ranges(source, unit_bytes))
+            for begin, stop, n_bytes in ranges or [(source.start, source.start, 0)]:
                 part = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
                 add(index, (part,), n_bytes)
             continue
@@ -126,7 +132,7 @@ def _borders(group: Sequence[Source], least: int) -> Iterator[int]:
     size = 0
     for stop, source in enumerate(group, start=1):
         size += source.length or 0
-        is_compressed = source.compression is not None or source.input_format not in (TEXT, "jsonl")
+        is_compressed = source.compression is not None or not load_format(source.input_format).is_text
         if stop == len(group) or (is_compressed and size >= least):
             yield stop
             size = 0
@@ -178,3 +184,195 @@ def _after_separator(data: bytes, low: int, high: int, chunker: Chunker, separat
             return cut
         found = data.find(separator, found + 1)
     return -1
+
+
+PIECES = 1000
+"""Number of pieces of a sample, as long as they are not too small or too large."""
+
+LEAST_PIECE = 1 << 14
+
+LARGEST_PIECE = 1 << 20
+
+Ranges = list[tuple[float, float]]
+"""Parts of a source, as fractions of its size, in order."""
+
+
+def sample_chunks(chunker: Chunker, sources: Sequence[Source], max_bytes: int, seed: int, weight: int) -> Iterator[AnyChunk]:
+    """Yield the chunks of an even sample of sources, in order; all chunks if the sources are not larger.
+
+    The sources are divided into equal strata, one after the other, and a piece is taken at a random position of each. The
+    sample does not depend on workers or engines. Its size is close to `max_bytes`, since pieces end where text may be cut.
+
+    Parameters
+    ----------
+    chunker : Chunker
+    sources : list of Source
+    max_bytes : int
+        Size of the sample, in bytes of text.
+    seed : int
+    weight : int
+        The sample is taken from all sources, and the chunks of those with this weight are yielded.
+
+    Raises
+    ------
+    OptionError
+        If the size of a source is unknown, because it is a pipe or an iterator.
+    """
+    for source in sources:
+        if source.length is None:
+            raise OptionError(
+                f"max_bytes cannot sample `{source.path}`, whose size is unknown; expected files: write it to a file, or "
+                "sample it before"
+            )
+    sizes = [_text_size(source) for source in sources]
+    total = sum(sizes)
+    if total <= max_bytes:
+        yield from chunker.chunks(source for source in sources if source.weight == weight)
+        return
+    piece = min(max(max_bytes // PIECES, min(LEAST_PIECE, max_bytes)), LARGEST_PIECE)
+    stratum = total / (max_bytes // piece)
+    chosen = random.Random(seed)
+    starts = [number * stratum + chosen.random() * (stratum - piece) for number in range(max_bytes // piece)]
+    yield from _sampled(chunker, sources, sizes, starts, piece, weight)
+
+
+def _sampled(
+    chunker: Chunker, sources: Sequence[Source], sizes: list[int], starts: list[float], piece: int, weight: int
+) -> Iterator[AnyChunk]:
+    small = Chunker(
+        chunker.splitter, chunk_bytes=piece, normalize_newlines=chunker.normalize_newlines, group_files=chunker.group_files
+    )
+    begin = 0
+    first = 0
+    for source, size in zip(sources, sizes, strict=True):
+        end = begin + size
+        while first < len(starts) and starts[first] + piece <= begin:
+            first += 1
+        ranges: Ranges = []
+        number = first
+        while size and number < len(starts) and starts[number] < end:
+            ranges.append((max(starts[number] - begin, 0) / size, min(starts[number] + piece - begin, size) / size))
+            number += 1
+        begin = end
+        if not ranges or source.weight != weight:
+            continue
+        is_text = load_format(source.input_format).is_text
+        if source.is_stream or not is_text:
+            # What has been read of a compressed file is not known precisely enough.
+            of_text = source.compression is not None and is_text
+            total = size if of_text else source.size or 0
+            yield from _sampled_chunks(small.chunks([source]), total, ranges, of_text=of_text)
+        else:
+            yield from small.chunks(_sampled_ranges(chunker, source, ranges))
+
+
+def _text_size(source: Source) -> int:
+    """Return the size of the text of a source, estimated from its start if it is compressed."""
+    size = source.length or 0
+    if source.compression is not None:
+        with source.open_stream() as stream:
+            n_bytes = sum(len(stream.read_fully(1 << 18)) for _ in range(8))
+            return int(size * n_bytes / max(stream.n_raw, 1)) if stream.n_raw < size else n_bytes
+    return int(load_format(source.input_format).text_size(source))
+
+
+def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterator[Source]:
+    """Yield the parts of a file as sources, between positions where it may be cut."""
+    size, length = source.size or 0, source.length or 0
+    lines = source.has_records
+    with source.open() as file:
+
+        def cut(fraction: float) -> int:
+            position = source.start + int(length * fraction)
+            if position <= source.start or position >= size:
+                return min(max(position, source.start), size)
+            return find_line(file, position, size) if lines else chunker.next_cut(file, source.start, position, size)
+
+        done = source.start
+        owed = 0.0
+        for low, high in ranges:
+            start, stop = max(cut(low), done), cut(high)
+            if lines and high < 1:
+                # Records may be as long as the ranges: what one has too many or too few bytes, the next one makes up for.
+                owed += length * (high - low)
+                stop = find_line(file, min(int(start + owed), size), size) if owed > 0 else start
+                owed -= stop - start
+            if start < stop:
+                # A file that is taken completely is read together with others if it is small.
+                yield source if (start, stop) == (source.start, size) else replace(source, start=start, stop=stop, kept=None)
+                done = stop
+
+
+def _sampled_chunks(chunks: Iterator[Any], size: int, ranges: Ranges, *, of_text: bool) -> Iterator[AnyChunk]:
+    """Yield the chunks, or the parts of them, that are in some of the ranges.
+
+    Parameters
+    ----------
+    chunks : iterator of AnyChunk
+    size : int
+        Of the text, or of the file.
+    ranges : list of (float, float)
+    of_text : bool
+        Whether the size is that of the text.
+    """
+    read = 0
+    for chunk in chunks:
+        low = read / max(size, 1)
+        if isinstance(chunk, Chunk):
+            read += chunk.cut - chunk.start
+        else:
+            read += len(chunk.data) if of_text else chunk.n_read
+        high = read / max(size, 1)
+        while ranges and ranges[0][1] <= low:
+            ranges = ranges[1:]
+        if not ranges:
+            return
+        if isinstance(chunk, Chunk):
+            # Its documents are not known before it is encoded.
+            if any(start <= (low + high) / 2 < stop for start, stop in ranges):
+                yield chunk
+            continue
+        span = max(high - low, 1e-300)
+        inside = [
+            (max(start - low, 0) / span, min(stop - low, span) / span) for start, stop in ranges if start < high and stop > low
+        ]
+        if inside:
+            yield SampledChunk(chunk, tuple(inside))
+
+
+@dataclass(frozen=True)
+class SampledChunk:
+    """Some documents of a chunk.
+
+    Parameters
+    ----------
+    chunk : AnyChunk
+    ranges : tuple of (float, float)
+        The documents that start in these parts of its text, as fractions of its size.
+    """
+
+    chunk: AnyChunk
+    ranges: tuple[tuple[float, float], ...]
+
+    @property
+    def data(self) -> object:
+        """What the chunk carries."""
+        return self.chunk.data
+
+    def read(self, reader: ChunkReader) -> Block:
+        """Return the documents in the buffer of a reader."""
+        block = self.chunk.read(reader)
+        ends = block.ends
+        if ends is None or not ends.size:
+            return block
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        kept = np.zeros(ends.size, np.bool_)
+        for low, high in self.ranges:
+            first, stop = np.searchsorted(starts, [int(np.ceil(low * block.cut)), int(np.ceil(high * block.cut))])
+            kept[first:stop] = True
+        taken = [block.text[starts[number] : ends[number]].copy() for number in np.flatnonzero(kept).tolist()]
+        stops = np.cumsum((ends - starts)[kept])
+        size = int(stops[-1]) if stops.size else 0
+        if size:
+            block.text[:size] = np.concatenate(taken)
+        return block._replace(cut=size, stop=size, ends=stops, n_bytes=size)

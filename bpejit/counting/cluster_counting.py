@@ -1,7 +1,7 @@
 """Count pre-tokens on a Ray cluster, in bounded memory of each node.
 
 Each task counts a part of the input, and divides its table by a hash of the pre-token into `K` sorted runs on storage that all
-nodes see, a folder or a URL (`bpejit.counting.shared_runs`). Runs of the same partition are merged, eight at a time, by further
+nodes see, a folder or a URL (`bpejit.counting.spilling`). Runs of the same partition are merged, eight at a time, by further
 tasks. The `K` runs that remain have no pre-token in common; the counts file is their merge.
 """
 
@@ -17,21 +17,29 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import AnyChunk
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import check_times, modified_times
-from bpejit.corpus.sampling import sample_chunks
-from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
-from bpejit.corpus.sources import Source
-from bpejit.corpus.units import plan_units
-from bpejit.counting.count_job import CountJob
+from bpejit.corpus.sources import Source, absolute_path, absolute_sources, given_names, rename_records
+from bpejit.corpus.units import plan_units, sample_chunks
+from bpejit.counting.count_job import CountJob, Tally
+from bpejit.counting.counts_file import write_counts
 from bpejit.counting.header import CountsHeader
-from bpejit.counting.pretoken_counter import gather_rows, warm_counting
-from bpejit.counting.shared_runs import node_runs_folder, remove_runs, store_runs, write_shared_counts
-from bpejit.counting.spilling import MOST_RUNS, Run, SpilledRuns, SpillSettings, read_run, spill_settings, write_run
-from bpejit.counting.table_streams import BLOCK_BYTES, BLOCK_WORDS, join_tables, merge_streams, pack_block
+from bpejit.counting.pretoken_counter import warm_counting
+from bpejit.counting.spilling import (
+    MOST_RUNS,
+    Run,
+    SpilledRuns,
+    SpillSettings,
+    node_runs_folder,
+    read_run,
+    remove_runs,
+    spill_settings,
+    store_runs,
+    write_run,
+)
+from bpejit.counting.table_streams import BLOCK_BYTES, BLOCK_WORDS, gather_rows, join_tables, merge_streams, pack_block
 from bpejit.engines.base import Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
@@ -97,40 +105,18 @@ class SharedCounting:
 
 @dataclass(frozen=True)
 class CountedPart:
-    """What a task reports of its part.
+    """What a task reports of its part, or the result for all parts.
 
     Parameters
     ----------
     runs : list of Run
-        One for each partition.
-    n_bytes, n_read : int
-        Bytes of text, and of input.
-    skipped : dict of str to Skipped
-        Records without text, by the absolute path of their input.
+        One for each partition. No two have a pre-token in common.
+    tally : Tally
+        Its inputs are absolute paths, or in the result as the user gave them.
     """
 
     runs: list[Run]
-    n_bytes: int
-    n_read: int
-    skipped: dict[str, Skipped]
-
-
-@dataclass(frozen=True)
-class ClusterCounts:
-    """The result of counting on a cluster.
-
-    Parameters
-    ----------
-    runs : list of Run
-        Without a common pre-token.
-    n_bytes : int
-    skipped : dict of str to Skipped
-        By the input as the user gave it.
-    """
-
-    runs: list[Run]
-    n_bytes: int
-    skipped: dict[str, Skipped]
+    tally: Tally
 
 
 def count_on_cluster(
@@ -144,7 +130,7 @@ def count_on_cluster(
     max_memory: int | None,
     chunk_bytes: int,
     report: Progress,
-) -> ClusterCounts:
+) -> CountedPart:
     """Count the pre-tokens of sources.
 
     Parameters
@@ -176,14 +162,13 @@ def count_on_cluster(
     seen = [home, *(absolute_path(source.path) for source in (*sources[:1], *sources[-1:]))]
     cluster.prepare_nodes(STAGE, (warm_counting,), [path for path in seen if not is_remote(path)])
     counted = _count_parts(parts, shared, cluster, total, report)
-    skipped: dict[str, Skipped] = {}
-    names = given_names(sources)
+    tally, names = Tally(contents.sample is not None), given_names(sources)
     for one in counted:
-        for path, records in one.skipped.items():
-            name = names.get(path, path)
-            skipped[name] = skipped.get(name, NOTHING_SKIPPED) + rename_records(records, names)
+        tally.n_bytes += one.tally.n_bytes
+        for path, records in one.tally.skipped.items():
+            tally.skip(names.get(path, path), rename_records(records, names))
     trees = [_Tree(number, [one.runs[number] for one in counted]) for number in range(shared.partitions)]
-    return ClusterCounts(_merge_trees(trees, shared, cluster, report), sum(one.n_bytes for one in counted), skipped)
+    return CountedPart(_merge_trees(trees, shared, cluster, report), tally)
 
 
 def check_shared_sources(sources: Sequence[Source]) -> None:
@@ -255,7 +240,7 @@ def _count_parts(
     report("count", 0, total, "bytes")
     for index, result in cluster.run(tasks, shared, advance):
         counted[index] = result
-        done[index] = result.n_read
+        done[index] = result.tally.done
         report("count", sum(done.values()), total, "bytes")
     return [counted[index] for index in range(len(parts))]
 
@@ -273,22 +258,15 @@ def _count_part(shared: SharedCounting, part: CountPart, folder: Path, report: T
     job = replace(shared.job, weight=part.weight, spill=replace(shared.job.spill, folder=str(folder)))
     worker = job.start()
     chunker = Chunker(job.splitter(), chunk_bytes=shared.chunk_bytes, normalize_newlines=job.normalize_newlines)
-    n_bytes = n_read = 0
-    skipped: dict[str, Skipped] = {}
-    sampled = bool(part.chunks)
+    tally = Tally(sampled=bool(part.chunks))
     for chunk in part.chunks or chunker.chunks(part.sources):
-        counted = worker.run(chunk)
-        n_bytes += counted.n_bytes
-        n_read += counted.n_bytes if sampled else counted.n_read
-        if counted.skipped:
-            path = counted.skipped.first[0].path
-            skipped[path] = skipped.get(path, NOTHING_SKIPPED) + counted.skipped
-        report("count", n_read, None, "bytes")
+        tally.add(worker.run(chunk))
+        report("count", tally.done, None, "bytes")
     found = worker.finish()
     assert isinstance(found, list)
     runs = write_partitions(folder, SpilledRuns(str(folder), found).blocks(), shared.partitions)
     remove_runs(found)
-    return CountedPart(store_runs(runs, shared.folder), n_bytes, n_read, skipped)
+    return CountedPart(store_runs(runs, shared.folder), tally)
 
 
 def write_partitions(folder: Path, blocks: Iterator[PretokenTable], partitions: int) -> list[Run]:
@@ -334,7 +312,7 @@ def partition_numbers(table: PretokenTable, partitions: int) -> Array:
     """Return the partition of each pre-token, as int64 [n]: a hash of its bytes, which is the same on all machines."""
     starts = table.starts
     lengths = np.diff(starts)
-    powers = np.full(int(lengths.max()) if lengths.size else 0, _MULTIPLIER, dtype=np.uint64)
+    powers = np.full(int(lengths.max()) if lengths.size else 0, _MULTIPLIER, np.uint64)
     np.multiply.accumulate(powers, out=powers)
     positions = np.arange(int(starts[-1]), dtype=np.int64) - np.repeat(starts[:-1], lengths)
     terms = (table.pool[: int(starts[-1])].astype(np.uint64) + np.uint64(1)) * powers[positions]
@@ -352,7 +330,7 @@ class _RunWriter:
         self.file = path.open("xb")
         self._pending: list[PretokenTable] = []
         self._n = self._n_bytes = 0
-        self._totals = np.zeros(3, dtype=np.int64)
+        self._totals = np.zeros(3, np.int64)
 
     def add(self, table: PretokenTable) -> None:
         if self._n + len(table) > BLOCK_WORDS or self._n_bytes >= BLOCK_BYTES:
@@ -422,7 +400,7 @@ def merge_partition_runs(shared: SharedCounting, runs: list[Run], *, report: Tas
         return store_runs([merged], shared.folder)[0]
 
 
-def write_cluster_counts(out: str, header: CountsHeader, counts: ClusterCounts, cluster: RayCluster, report: Progress) -> None:
+def write_cluster_counts(out: str, header: CountsHeader, counts: CountedPart, cluster: RayCluster, report: Progress) -> None:
     """Write a counts file in a task.
 
     Raises
@@ -442,4 +420,4 @@ def write_cluster_counts(out: str, header: CountsHeader, counts: ClusterCounts, 
 def write_merged(shared: None, out: str, header: CountsHeader, runs: list[Run], *, report: TaskReport) -> None:  # noqa: ARG001
     """Write the counts file of runs without a common pre-token: a task."""
     warm_up(warm_counting)
-    write_shared_counts(out, header, runs, report)
+    write_counts(out, header, SpilledRuns("", runs).blocks(), report)

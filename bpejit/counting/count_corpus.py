@@ -5,42 +5,40 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts, total_skipped
-from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
+from bpejit.corpus.blocks import no_texts, total_skipped
+from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_input
-from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.corpus.registry import TEXT
-from bpejit.corpus.sampling import sample_chunks
 from bpejit.corpus.sources import Source, find_weighted_sources, total_bytes
-from bpejit.counting.count_job import CountedChunk, CountJob, part_of_sources
+from bpejit.corpus.units import sample_chunks
+from bpejit.counting.count_job import CountedChunk, CountJob, Tally, part_of_sources
 from bpejit.counting.count_options import CountOptions, Memory, SplitSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.counts_file import write_counts
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.pretoken_counter import add_up
-from bpejit.counting.shared_runs import shared_runs_folder
-from bpejit.counting.spilling import SpilledRuns, spill_settings
+from bpejit.counting.spilling import SpilledRuns, shared_runs_folder, spill_settings
 from bpejit.engines import RAY
-from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.storage.outputs import check_outputs
-from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
+from bpejit.storage.remote import check_remote_output, is_remote, local_path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -95,19 +93,12 @@ def count(
     if out is not None:
         out = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
-    if out is not None and is_remote(out) and not on_cluster:
-        with (
-            stored_file(out, overwrite=overwrite) as path,
-            count_corpus(settings, found, contents, **work, **memory, part=part) as counts,
-        ):
-            write_counts(path, counts.header, counts.blocks(), work["report"])
-        return Counts.load(out)
     if out is not None and is_remote(out):
         check_remote_output(out, overwrite=overwrite)
     elif out is not None:
         check_outputs([out], inputs=paths, overwrite=overwrite)
     if memory["temporary_folder"] is None:
-        memory["temporary_folder"] = _folder_of(out)
+        memory["temporary_folder"] = _folder_of(out, on_cluster)
     with count_corpus(settings, found, contents, **work, **memory, out=out if on_cluster else None, part=part) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
@@ -123,9 +114,9 @@ def open_inputs(inputs: Inputs, options: Mapping[str, Any]) -> tuple[Contents, l
     return contents, find_weighted_sources(inputs, options["sources"], contents)
 
 
-def _folder_of(out: str | None) -> str | None:
-    """Return the path or the URL of the folder of an output."""
-    if out is None:
+def _folder_of(out: str | None, on_cluster: bool) -> str | None:
+    """Return the path of the folder of an output, or its URL on a cluster."""
+    if out is None or (is_remote(out) and not on_cluster):
         return None
     return out.rpartition("/")[0] if is_remote(out) else str(Path(out).absolute().parent)
 
@@ -136,15 +127,11 @@ def count_corpus(
     sources: list[Source],
     contents: Contents,
     *,
-    workers: int | None = None,
-    engine: str = "auto",
-    ray_address: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    report: Progress = no_progress,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     out: str | None = None,
     part: Mapping[str, Any] | None = None,
+    **work: Any,
 ) -> Iterator[Counts]:
     """Count the pre-tokens of all sources. With `max_memory`, the counts can be read until the context exits.
 
@@ -154,49 +141,35 @@ def count_corpus(
     sources : list of Source
     contents : Contents
         Checks of the inputs; has a list of those with a byte-order mark.
-    workers, engine, ray_address, chunk_bytes, report
-        Checked by the caller.
     max_memory, temporary_folder
         As for `count`.
     out : str, optional
         With the engine `ray`, a counts file that the cluster writes.
     part : dict, optional
         The record of a part, if the sources are one (see `part_of_sources`).
+    **work
+        What `checked_work` returns.
     """
     job = CountJob.of_settings(settings)
     total = contents.sampled_bytes(total_bytes(sources))
     max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
-    if engine == RAY:
+    header_of = partial(_header, settings, sources, contents, part)
+    if work["engine"] == RAY:
         with shared_runs_folder(_checked_folder(temporary_folder, urls=True)) as shared:
-            yield _count_on_cluster(
-                job,
-                *(settings, sources, contents, shared, workers, ray_address),
-                total=total,
-                max_memory=max_memory,
-                chunk_bytes=chunk_bytes,
-                report=report,
-                out=out,
-            )
+            yield _count_on_cluster(header_of, job, sources, contents, shared, work, total, max_memory, out)
         return
-    spread = job.engine(engine, workers, total, sources, max_memory is not None)
+    spread = job.engine(work["engine"], work["workers"], total, sources, max_memory is not None)
     job = replace(job, expected_bytes=None if total is None else total // spread.workers)
-    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
-    done = n_bytes = 0
-    skipped: dict[str, Skipped] = {}
+    chunker = Chunker(job.splitter(), chunk_bytes=work["chunk_bytes"], normalize_newlines=job.normalize_newlines)
+    tally = Tally(contents.sample is not None)
 
     def advance(chunk: CountedChunk) -> None:
-        nonlocal done, n_bytes
-        done += chunk.n_read if contents.sample is None else chunk.n_bytes
-        n_bytes += chunk.n_bytes
-        if chunk.skipped:
-            path = chunk.skipped.first[0].path
-            skipped[path] = skipped.get(path, NOTHING_SKIPPED) + chunk.skipped
-        report("count", done, total, "bytes")
+        tally.add(chunk)
+        work["report"]("count", tally.done, total, "bytes")
 
-    with nullcontext() if max_memory is None else shared_runs_folder(_checked_folder(temporary_folder)) as name:
-        folder = None if name is None else Path(name)
-        if max_memory is not None and folder is not None:
-            job = replace(job, spill=spill_settings(folder, max_memory, spread.workers))
+    with nullcontext() if max_memory is None else shared_runs_folder(_checked_folder(temporary_folder)) as folder:
+        if max_memory and folder:
+            job = replace(job, spill=spill_settings(Path(folder), max_memory, spread.workers))
         trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
         # There is no report before the workers run: a progress bar may start a thread, and then workers could not be forked.
         results = []
@@ -212,49 +185,37 @@ def count_corpus(
             table = add_up(results, spread.workers)
             del results
             trim_heap()  # threads retain the memory of their tables
-            _check_texts(len(table), skipped)
             total = table.n_total if isinstance(table, HashTables) else int(table.counts.sum())
-            header = _header(settings, sources, contents, skipped, n_bytes, total, part)
-            counts = Counts(header, table, in_order=False)
+            counts = Counts(header_of(tally, total), table, in_order=False)
             del table  # so that `take_table` frees it before merges are learned
             yield counts
             return
-        runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
-        _check_texts(runs.n_pretokens, skipped)
-        yield Counts(_header(settings, sources, contents, skipped, n_bytes, runs.n_pretokens, part), runs)
+        runs = SpilledRuns(folder, list(chain.from_iterable(results)))
+        yield Counts(header_of(tally, runs.n_pretokens), runs)
 
 
 def _count_on_cluster(
+    header_of: Callable[[Tally, int], CountsHeader],
     job: CountJob,
-    settings: CountSettings,
     sources: list[Source],
     contents: Contents,
     folder: str,
-    workers: int | None,
-    ray_address: str | None,
-    *,
+    work: Mapping[str, Any],
     total: int | None,
     max_memory: int | None,
-    chunk_bytes: int,
-    report: Progress,
     out: str | None,
 ) -> Counts:
     """Count on a Ray cluster, which is left before merges are learned."""
     from bpejit.counting.cluster_counting import count_on_cluster, write_cluster_counts
     from bpejit.engines.ray_cluster import connected
 
-    with connected(ray_address, workers=workers) as cluster:
+    report = work["report"]
+    with connected(work["ray_address"], workers=work["workers"]) as cluster:
         getattr(report, "message", _logger.info)(f"counting on {cluster.describe()}")
-        counted = count_on_cluster(
-            *(job, sources, contents, cluster, folder),
-            total=total,
-            max_memory=max_memory,
-            chunk_bytes=chunk_bytes,
-            report=report,
-        )
+        bounds = {"max_memory": max_memory, "chunk_bytes": work["chunk_bytes"]}
+        counted = count_on_cluster(job, sources, contents, cluster, folder, total=total, report=report, **bounds)
         runs = SpilledRuns(folder, counted.runs)
-        _check_texts(runs.n_pretokens, counted.skipped)
-        header = _header(settings, sources, contents, counted.skipped, counted.n_bytes, runs.n_pretokens)
+        header = header_of(counted.tally, runs.n_pretokens)
         if out is not None:
             write_cluster_counts(out, header, counted, cluster, report)
     return Counts(header, runs)
@@ -276,28 +237,25 @@ def _checked_folder(temporary_folder: str | os.PathLike[str] | None, *, urls: bo
     return parent
 
 
-def _check_texts(n_pretokens: int, skipped: dict[str, Skipped]) -> None:
-    if not n_pretokens and skipped:
-        raise no_texts(total_skipped(skipped.values()))
-
-
 def _header(
     settings: CountSettings,
     sources: list[Source],
     contents: Contents,
-    skipped: dict[str, Skipped],
-    n_bytes: int,
+    part: Mapping[str, Any] | None,
+    tally: Tally,
     n_pretokens: int,
-    part: Mapping[str, Any] | None = None,
 ) -> CountsHeader:
+    """Return the header of counts, or raise CorpusError if no record has a text."""
+    if not n_pretokens and tally.skipped:
+        raise no_texts(total_skipped(tally.skipped.values()))
     inputs = describe_inputs(sources, contents)
     for entry, source in zip(inputs, sources, strict=True):
         if part is not None:
             entry |= {"plan": part["plan"], "range": [source.start, source.size if source.stop is None else source.stop]}
-        lost = skipped.get(entry["path"])
+        lost = tally.skipped.get(entry["path"])
         if lost:
             entry |= {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]}
-    return CountsHeader(settings, inputs, n_bytes, n_pretokens, () if part is None else (part,))
+    return CountsHeader(settings, inputs, tally.n_bytes, n_pretokens, () if part is None else (part,))
 
 
 def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str, Any]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bpejit.corpus.blocks import Skipped
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped
 from bpejit.corpus.chunks import SMALL_FILE, Chunker, ChunkReader
+from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.registry import TEXT
-from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import plan_units
 from bpejit.counting.header import CountSettings
@@ -160,6 +159,39 @@ class CountedChunk:
     n_bytes: int
     n_read: int
     skipped: Skipped
+
+
+@dataclass
+class Tally:
+    """What has been counted so far.
+
+    Parameters
+    ----------
+    sampled : bool
+        Whether `done` is in bytes of text, since a sample is taken, and not in bytes of the input.
+    n_bytes : int
+        Bytes of text.
+    done : int
+        Bytes, for reports of progress.
+    skipped : dict of str to Skipped
+        Records without text, by their input.
+    """
+
+    sampled: bool
+    n_bytes: int = 0
+    done: int = 0
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+
+    def add(self, chunk: CountedChunk) -> None:
+        """Add a chunk."""
+        self.n_bytes += chunk.n_bytes
+        self.done += chunk.n_bytes if self.sampled else chunk.n_read
+        if chunk.skipped:
+            self.skip(chunk.skipped.first[0].path, chunk.skipped)
+
+    def skip(self, path: str, records: Skipped) -> None:
+        """Add records of an input."""
+        self.skipped[path] = self.skipped.get(path, NOTHING_SKIPPED) + records
 
 
 class CountWorker:

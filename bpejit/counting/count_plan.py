@@ -105,6 +105,6 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
         sample = sample._replace(n_read=sum(chunk.n_bytes for chunk in sample.results))
     counter = worker.finish()
     assert not isinstance(counter, list)
-    table = counter.table(in_order=False)
+    table = counter.table()
     share, seconds = sample.expect(size, min(slots, parts) if parts else slots)
     return CountPlan(size, round(int(table.counts.sum()) * share), seconds, slots, max_memory, parts, cluster)

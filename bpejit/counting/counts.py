@@ -7,9 +7,9 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,17 +19,18 @@ from bpejit.counting.count_options import SplitSettings
 from bpejit.counting.counts_file import CountsReader, write_counts
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountSettings, CountsHeader, merge_headers
-from bpejit.counting.pretoken_counter import PretokenCounter, merge_tables, sort_table
+from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import MOST_RUNS, SpilledRuns, write_run
-from bpejit.counting.table_streams import even_blocks, merge_streams
+from bpejit.counting.table_streams import even_blocks, merge_streams, read_table, sort_blocks, sort_table
 from bpejit.counting.tsv import format_lines, read_lines
+from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import CountsError, OutputError
 from bpejit.options import takes
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.storage.files import read_error, replacing
 from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_output
-from bpejit.storage.remote import fetch_file, is_remote, local_path, stored_file
+from bpejit.storage.remote import check_remote_output, fetch_file, is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -37,15 +38,8 @@ if TYPE_CHECKING:
 
 StrPath = str | os.PathLike[str]
 
-
-class TableSource(Protocol):
-    """A table that is read from somewhere."""
-
-    def blocks(self) -> Iterator[PretokenTable]:
-        """Yield the table in blocks, sorted by bytes."""
-
-    def read_table(self) -> PretokenTable:
-        """Return the table, sorted by bytes."""
+AnyTable = PretokenTable | HashTables | CountsReader | SpilledRuns
+"""A table in memory, or one that is read from somewhere."""
 
 
 class Counts:
@@ -60,7 +54,7 @@ class Counts:
         Settings, inputs and totals.
     """
 
-    def __init__(self, header: CountsHeader, table: PretokenTable | HashTables | TableSource, *, in_order: bool = True) -> None:
+    def __init__(self, header: CountsHeader, table: AnyTable, *, in_order: bool = True) -> None:
         self.header = header
         self._source = None if isinstance(table, (PretokenTable, HashTables)) else table
         self._table = table if isinstance(table, (PretokenTable, HashTables)) else None
@@ -142,7 +136,8 @@ class Counts:
         """Yield the table in blocks, sorted by bytes, without reading a file as a whole."""
         if self._table is None and self._source is not None:
             return self._source.blocks()
-        return iter((self.table,))
+        table = self.any_order
+        return iter((table,)) if self._in_order else sort_blocks(table)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Counts):
@@ -195,10 +190,14 @@ class Counts:
         OutputError
             If the file cannot be written, or exists and `overwrite` is False.
         """
+        write_counts(self._checked(path, overwrite), self.header, self.blocks())
+
+    def _checked(self, path: StrPath, overwrite: bool) -> str:
+        """Return the path of an output, which must not be the file of these counts."""
         path = arguments.path("path", path, error=OutputError)
         inputs = [self._source.path] if isinstance(self._source, CountsReader) else []
         check_outputs([path], inputs=inputs, overwrite=arguments.flag("overwrite", overwrite))
-        write_counts(path, self.header, self.blocks())
+        return path
 
     def merge(self, *others: Counts, allow_repeated_inputs: bool = False) -> Counts:
         """Return the sum of these counts and others, in memory. Neither order nor grouping changes the result.
@@ -225,7 +224,9 @@ class Counts:
             _names(all_counts),
             allow_repeated_inputs=arguments.flag("allow_repeated_inputs", allow_repeated_inputs),
         )
-        return Counts(header, merge_tables([counts.any_order for counts in all_counts], in_order=False), in_order=False)
+        n = sum(map(len, all_counts))
+        n_bytes = sum(counts.any_order.pool.size for counts in all_counts)
+        return Counts(header, read_table(merge_streams([counts.blocks() for counts in all_counts]), n, n_bytes))
 
     def to_tsv(self, path: StrPath, *, overwrite: bool = False) -> None:
         """Write a line `count<TAB>word` for each distinct pre-token, sorted by the bytes of the words.
@@ -243,19 +244,15 @@ class Counts:
         ------
         CountsError, OutputError
         """
-        path = arguments.path("path", path, error=OutputError)
-        inputs = [self._source.path] if isinstance(self._source, CountsReader) else []
-        check_outputs([path], inputs=inputs, overwrite=arguments.flag("overwrite", overwrite))
+        path = self._checked(path, overwrite)
+        lines = map(format_lines, even_blocks(self.blocks()))
         if is_standard_output(path):
-            self._write_lines(sys.stdout.buffer.write)
+            sys.stdout.buffer.writelines(lines)
             sys.stdout.flush()
             return
         with replacing(path) as file:
-            self._write_lines(file.write)
-
-    def _write_lines(self, write: Callable[[bytes], object]) -> None:
-        for block in even_blocks(self.blocks()):
-            write(format_lines(block))
+            for some in lines:
+                file.write(some)
 
     @classmethod
     @takes(SplitSettings)
@@ -290,7 +287,7 @@ class Counts:
                 inputs = [{"path": path, "bytes": file.tell()}]
         except OSError as cause:
             raise read_error(path, cause, error=CountsError) from cause
-        return cls(CountsHeader(settings, inputs, n_bytes, n_pretokens), counter.table())
+        return cls(CountsHeader(settings, inputs, n_bytes, n_pretokens), counter.table(), in_order=False)
 
 
 def _names(counts: Sequence[Counts]) -> list[str]:
@@ -306,7 +303,7 @@ def merge_counts(
     *,
     overwrite: bool = False,
     allow_repeated_inputs: bool = False,
-    progress: Callable[[str, int, int | None, str], None] | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> Counts:
     """Merge counts files, block by block, to another one.
 
@@ -346,31 +343,18 @@ def merge_counts(
     overwrite = arguments.flag("overwrite", overwrite)
     allow_repeated_inputs = arguments.flag("allow_repeated_inputs", allow_repeated_inputs)
     if is_remote(out):
-        with stored_file(out, overwrite=overwrite) as written:
-            merge_counts(names, written, allow_repeated_inputs=allow_repeated_inputs, progress=progress)
+        check_remote_output(out, overwrite=overwrite)
+    else:
+        check_outputs([out], inputs=names, overwrite=overwrite)
+    loaded = [Counts.load(name) for name in names]
+    shown = [f"`{name}`" for name in names]
+    header = merge_headers([counts.header for counts in loaded], shown, allow_repeated_inputs=allow_repeated_inputs)
+    report = arguments.progress(progress) or no_progress
+    if len(loaded) <= MOST_RUNS:
+        write_counts(out, header, merge_streams([counts.blocks() for counts in loaded]), report)
         return Counts.load(out)
-    if any(map(is_remote, names)):
-        with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
-            copies = [str(Path(temporary) / f"{index}.counts") if is_remote(name) else name for index, name in enumerate(names)]
-            for name, copy in zip(names, copies, strict=True):
-                if copy != name:
-                    fetch_file(name, copy, error=CountsError, what="the counts")
-            return merge_counts(
-                copies, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
-            )
-    check_outputs([out], inputs=names, overwrite=overwrite)
-    readers = [CountsReader(name) for name in names]
-    header = merge_headers(
-        [reader.header for reader in readers],
-        [f"`{name}`" for name in names],
-        allow_repeated_inputs=allow_repeated_inputs,
-    )
-    report = arguments.progress(progress)
-    if len(readers) <= MOST_RUNS:
-        write_counts(out, header, merge_streams([reader.blocks() for reader in readers]), report)
-        return Counts.load(out)
-    with scratch_folder(existing_parent(out), "merging") as folder:
-        groups = (readers[begin : begin + MOST_RUNS] for begin in range(0, len(readers), MOST_RUNS))
-        runs = [write_run(str(folder), merge_streams([reader.blocks() for reader in group])) for group in groups]
+    with scratch_folder(Path(tempfile.gettempdir()) if is_remote(out) else existing_parent(out), "merging") as folder:
+        groups = (loaded[begin : begin + MOST_RUNS] for begin in range(0, len(loaded), MOST_RUNS))
+        runs = [write_run(str(folder), merge_streams([counts.blocks() for counts in group])) for group in groups]
         write_counts(out, header, SpilledRuns(str(folder), runs).blocks(), report)
     return Counts.load(out)

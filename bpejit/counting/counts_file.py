@@ -22,9 +22,11 @@ import numpy as np
 
 from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountsHeader
-from bpejit.counting.table_streams import BlockError, even_blocks, read_block, read_exactly, write_stream
+from bpejit.counting.table_streams import BlockError, even_blocks, read_blocks, read_exactly, read_table, write_stream
+from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import CountsError, shorten
 from bpejit.storage.files import StrPath, read_error, replacing
+from bpejit.storage.remote import is_remote, stored_file
 
 MAGIC = b"bpejit counts 1\n"
 
@@ -37,13 +39,14 @@ def write_counts(
     path: StrPath,
     header: CountsHeader,
     stream: Iterator[PretokenTable],
-    report: Callable[[str, int, int | None, str], None] | None = None,
+    report: Progress = no_progress,
 ) -> int:
-    """Write a counts file. It appears when it is complete.
+    """Write a counts file, or replace one. It appears when it is complete.
 
     Parameters
     ----------
     path : path
+        A path or a URL.
     header : CountsHeader
     stream : iterator of PretokenTable
         Sorted by bytes; blocks of any size.
@@ -59,6 +62,9 @@ def write_counts(
     ------
     OutputError
     """
+    if is_remote(path):
+        with stored_file(os.fspath(path), overwrite=True) as local:
+            return write_counts(local, header, stream, report)
     digest = hashlib.sha256()
     with replacing(path) as file:
 
@@ -68,21 +74,18 @@ def write_counts(
 
         head = header.to_json()
         write(MAGIC + len(head).to_bytes(8, "little") + head)
-        n, n_bytes = write_stream(write, _reported(even_blocks(stream), header.n_pretokens, report))
-        write(np.array([n, n_bytes, header.n_pretokens], dtype="<i8").tobytes())
+        n, n_bytes, _ = write_stream(write, _reported(even_blocks(stream), header.n_pretokens, report))
+        write(np.array([n, n_bytes, header.n_pretokens], "<i8").tobytes())
         file.write(digest.digest())
     return n
 
 
-def _reported(
-    stream: Iterator[PretokenTable], total: int, report: Callable[[str, int, int | None, str], None] | None
-) -> Iterator[PretokenTable]:
+def _reported(stream: Iterator[PretokenTable], total: int, report: Progress) -> Iterator[PretokenTable]:
     done = 0
     for table in stream:
         yield table
         done += int(table.counts.sum())
-        if report is not None:
-            report("write", done, total, "pre-tokens")
+        report("write", done, total, "pre-tokens")
 
 
 class CountsReader:
@@ -144,7 +147,7 @@ class CountsReader:
                 digest.update(file.read(self._begin))
                 read = _hashing(file, digest.update)
                 n = n_bytes = n_pretokens = 0
-                while (table := read_block(read)) is not None:
+                for table in read_blocks(read):
                     n += len(table)
                     n_bytes += table.pool.size
                     n_pretokens += int(table.counts.sum())
@@ -167,18 +170,10 @@ class CountsReader:
         CountsError
             If the file is damaged.
         """
-        pool = np.empty(self.n_pool_bytes, dtype=np.uint8)
-        starts, counts = np.zeros(self.n_distinct + 1, dtype=np.int64), np.empty(self.n_distinct, dtype=np.int64)
-        at = n_bytes = 0
-        for table in self.blocks():
-            end, end_byte = at + len(table), n_bytes + table.pool.size
-            if end > counts.size or end_byte > pool.size:
-                raise self._damaged("more pre-tokens than its totals say")
-            pool[n_bytes:end_byte] = table.pool
-            counts[at:end] = table.counts
-            starts[at + 1 : end + 1] = table.starts[1:] + n_bytes
-            at, n_bytes = end, end_byte
-        return PretokenTable(pool, starts, counts)
+        try:
+            return read_table(self.blocks(), self.n_distinct, self.n_pool_bytes)
+        except BlockError as cause:
+            raise self._damaged(str(cause)) from cause
 
     def _damaged(self, found: str) -> CountsError:
         return CountsError(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
+from bpejit.counting.table_streams import new_arrays
 from bpejit.engines.task_threads import TaskThreads
 from bpejit.kernels.counting import interning, slots as slot_kernels
 from bpejit.process_memory import release
@@ -132,7 +133,7 @@ class HashTables:
     def pack(self) -> PretokenTable:
         """Return the pre-tokens as packed arrays, in no order, and free the tables."""
         rows, ends = (np.concatenate([[0], np.cumsum(self._sizes[name])]).astype(np.int64) for name in ("pretokens", "bytes"))
-        text, starts, counts = np.empty(ends[-1], np.uint8), np.zeros(rows[-1] + 1, np.int64), np.empty(rows[-1], np.int64)
+        text, starts, counts = new_arrays(rows[-1], ends[-1])
 
         def unpack(thread: int) -> None:
             for part in self._parts(thread):

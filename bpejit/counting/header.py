@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -13,6 +13,9 @@ from bpejit import arguments
 from bpejit.errors import CountsError, shorten
 from bpejit.splitting.presets import PRESETS, Pattern, pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
+
+Record = Mapping[str, Any]
+"""What a header says of an input, or of a part of divided inputs."""
 
 MOST_SHOWN = 5
 """Number of skipped records of an input that are described."""
@@ -94,10 +97,10 @@ class CountsHeader:
     """
 
     settings: CountSettings
-    inputs: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    inputs: Sequence[Record] = field(default_factory=tuple)
     n_bytes: int = 0
     n_pretokens: int = 0
-    parts: Sequence[Mapping[str, Any]] = ()
+    parts: Sequence[Record] = ()
 
     def __post_init__(self) -> None:
         inputs = sorted(map(dict, self.inputs), key=itemgetter("path"))
@@ -148,11 +151,11 @@ class CountsHeader:
         return cls(settings, inputs, n_bytes, n_pretokens, tuple(parts))
 
 
-def _input_order(entry: Mapping[str, Any]) -> tuple[str, str]:
+def _input_order(entry: Record) -> tuple[str, str]:
     return entry["path"], json.dumps(entry, sort_keys=True)
 
 
-def _content(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _content(entry: Record) -> tuple[str, ...] | None:
     """Return what identifies an input, whole or in part; None if it may be equal to another one without being the same."""
     content = entry.get("sha256") or entry.get("checksum")
     if not content or not entry.get("bytes"):
@@ -187,16 +190,19 @@ def _refuse_repeated_inputs(headers: Sequence[CountsHeader], names: Sequence[str
             seen[key].append((start, stop, index))
 
 
-def _join_parts(
-    inputs: Sequence[Mapping[str, Any]], parts: Sequence[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return inputs whose ranges are joined where all parts of their plan are there, and the parts of the other plans."""
+def _parts_of_plans(parts: Sequence[Record]) -> dict[tuple[str, int], set[int]]:
+    """Return the numbers of the parts of each plan, which has a number of parts."""
     numbers: dict[tuple[str, int], set[int]] = {}
     for part in parts:
         numbers.setdefault((part["plan"], part["parts"]), set()).add(part["part"])
-    complete = {plan for (plan, n_parts), found in numbers.items() if len(found) == n_parts}
+    return numbers
+
+
+def _join_parts(inputs: Sequence[Record], parts: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Return inputs whose ranges are joined where all parts of their plan are there, and the parts of the other plans."""
+    complete = {plan for (plan, n_parts), found in _parts_of_plans(parts).items() if len(found) == n_parts}
     joined: dict[tuple[Any, ...], dict[str, Any]] = {}
-    found_inputs: list[Mapping[str, Any]] = []
+    found_inputs: list[Record] = []
     for entry in sorted(inputs, key=lambda entry: tuple(entry.get("range", (0,)))):
         if entry.get("plan") not in complete:
             found_inputs.append(entry)
@@ -214,11 +220,8 @@ def _join_parts(
 
 def missing_counts(header: CountsHeader) -> str:
     """Return a note about parts of divided inputs that are missing; an empty string if there are none."""
-    plans: dict[tuple[str, int], set[int]] = {}
-    for part in header.parts:
-        plans.setdefault((part["plan"], part["parts"]), set()).add(part["part"])
     notes = []
-    for (_, n_parts), found in plans.items():
+    for (_, n_parts), found in _parts_of_plans(header.parts).items():
         missing = [str(number) for number in range(n_parts) if number not in found]
         shown = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
         notes.append(f"{len(found)} of {n_parts} parts of the inputs are counted; missing: {shown}")
@@ -264,12 +267,7 @@ def merge_headers(
     patterns = {header.settings.pattern for header in headers}
     # A preset, possibly under several names, is preferred to its expression, whatever the order.
     named = sorted(pattern for pattern in patterns if isinstance(pattern, str) and pattern in PRESETS)
-    settings = CountSettings(
-        pattern=named[0] if named else first.pattern,
-        unicode=first.unicode,
-        special_tokens=first.special_tokens,
-        normalize_newlines=first.normalize_newlines,
-    )
+    settings = replace(first, pattern=named[0]) if named else first
     inputs, parts = _join_parts(
         [entry for header in headers for entry in header.inputs], [part for header in headers for part in header.parts]
     )

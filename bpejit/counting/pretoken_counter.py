@@ -12,7 +12,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable, huge_page_zeros, padded_text, touch_pages
 from bpejit.counting.hash_tables import HashTables
-from bpejit.counting.table_streams import merge_streams
+from bpejit.counting.table_streams import merge_streams, new_arrays, sort_blocks
 from bpejit.engines.task_threads import TaskThreads
 from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
@@ -73,11 +73,11 @@ class PretokenCounter:
         self._n_bytes = 0  # of text so far, without the spans of the current call
         self._at_growth = 0, 0  # slots in use and bytes of text when the table was enlarged
         self.weight = 1
-        self._table = np.zeros(4 * slots, dtype=np.uint64)
-        self._arena = np.zeros(arena_bytes, dtype=np.uint8)
-        self._state = np.zeros(3, dtype=np.int64)
-        self._ends = np.empty(BLOCK_BYTES + MIN_ENDS, dtype=np.uint32)
-        self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, dtype=np.uint64)
+        self._table = np.zeros(4 * slots, np.uint64)
+        self._arena = np.zeros(arena_bytes, np.uint8)
+        self._state = np.zeros(3, np.int64)
+        self._ends = np.empty(BLOCK_BYTES + MIN_ENDS, np.uint32)
+        self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, np.uint64)
 
     def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
         """Split a chunk of text, and count its pre-tokens (see `bpejit.corpus.chunks`).
@@ -95,7 +95,7 @@ class PretokenCounter:
         """
         check_chunk(stop)
         if splitter.automaton is not None:
-            self._count(splitter, text, np.full(1, cut if final else stop, dtype=np.int64), cut, final)
+            self._count(splitter, text, np.full(1, cut if final else stop, np.int64), cut, final)
             return
         for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
             self.add_spans(text, first, ends, n_ends)
@@ -120,7 +120,7 @@ class PretokenCounter:
 
     def _count(self, splitter: Splitter, text: Array, stops: Array, cut: int, final: bool) -> None:
         """Split adjacent documents by an automaton, and count their pre-tokens (see the kernel `count_text`)."""
-        before, split_state, progress = self._n_bytes, splitter.new_state(), np.zeros(3, dtype=np.int64)
+        before, split_state, progress = self._n_bytes, splitter.new_state(), np.zeros(3, np.int64)
         split = text, stops, cut, final, splitter.automaton, split_state, self._ends, progress
         self._state[interning.NEXT] = 0
         while text_counting.count_text(*split, self._table, self._arena, self._state, self._scratch) == NEED_SPACE:
@@ -139,7 +139,7 @@ class PretokenCounter:
 
     def add_table(self, table: PretokenTable) -> None:
         """Add the counts of another table."""
-        pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+        pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, np.uint8)])
         stride = _stride(-(-len(table) // interning.ADDED_TOGETHER))
         self._state[interning.NEXT] = 0
         while (
@@ -158,7 +158,7 @@ class PretokenCounter:
             return
         used = int(self._state[interning.ARENA_USED])
         expected = min(self._expected_bytes, MOST_EXPECTED_BYTES)
-        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING, expected), dtype=np.uint8)
+        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING, expected), np.uint8)
         arena[:used] = self._arena[:used]
         self._arena = arena
 
@@ -179,28 +179,24 @@ class PretokenCounter:
             slots *= 2
         return slots
 
-    def table(self, *, in_order: bool = True) -> PretokenTable:
-        """Return the counts so far, sorted by bytes.
+    def table(self) -> PretokenTable:
+        """Return the counts so far, in no order."""
+        n, n_bytes = interning.measure_table(self._table)
+        pool, starts, counts = new_arrays(n, n_bytes)
+        interning.unpack_table(self._table, self._arena, 0, pool, starts, counts)
+        if self.weight != 1:
+            counts *= self.weight
+        return PretokenTable(pool, starts, counts)
 
-        Sorting makes the result independent of how the corpus was divided among workers. `in_order=False` omits it, for
-        tables that are merged into another one.
+    def take_sorted(self) -> Iterator[PretokenTable]:
+        """Empty the table, and yield its pre-tokens sorted by bytes, in blocks.
+
+        The memory of the table is freed before the pre-tokens are sorted.
         """
-        pool, starts, counts = self._unpacked()
-        if not in_order:
-            return PretokenTable(pool[: starts[-1]], starts, counts)
-        return gather_rows(pool, starts, counts, _sorted_order(pool, starts))
-
-    def take_sorted(self, block_words: int) -> Iterator[PretokenTable]:
-        """Empty the table, and yield its pre-tokens sorted by bytes, in blocks of `block_words`.
-
-        The memory of the table is freed before the pre-tokens are sorted, and they are copied block by block.
-        """
-        pool, starts, counts = self._unpacked()
-        self._table, self._arena = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.uint8)
+        table = self.table()
+        self._table, self._arena = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
         try:
-            order = _sorted_order(pool, starts)
-            for begin in range(0, counts.size, block_words):
-                yield gather_rows(pool, starts, counts, order[begin : begin + block_words])
+            yield from sort_blocks(table)
         finally:
             self._clear()
 
@@ -214,47 +210,13 @@ class PretokenCounter:
 
     def _clear(self) -> None:
         slots, arena_bytes = self._initial
-        self._table, self._arena = np.zeros(4 * slots, dtype=np.uint64), np.zeros(arena_bytes, dtype=np.uint8)
+        self._table, self._arena = np.zeros(4 * slots, np.uint64), np.zeros(arena_bytes, np.uint8)
         self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Arrive in another process as a packed table in no order, which takes less memory than the hash table."""
-        table = self.table(in_order=False)
+        table = self.table()
         return PretokenTable, (table.pool, table.starts, table.counts)
-
-    def _unpacked(self) -> tuple[Array, Array, Array]:
-        """Return a padded pool, starts and counts, in the order of the slots."""
-        n, n_bytes = interning.measure_table(self._table)
-        pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
-        starts = np.zeros(n + 1, dtype=np.int64)
-        counts = np.zeros(n, dtype=np.int64)
-        interning.unpack_table(self._table, self._arena, 0, pool, starts, counts)
-        if self.weight != 1:
-            counts *= self.weight
-        return pool, starts, counts
-
-
-def sort_table(table: PretokenTable) -> PretokenTable:
-    """Return a table sorted by bytes."""
-    pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
-    return gather_rows(pool, table.starts, table.counts, _sorted_order(pool, table.starts))
-
-
-def _sorted_order(pool: Array, starts: Array) -> Array:
-    """Return the permutation that sorts pre-tokens by bytes."""
-    prefixes = np.zeros(starts.size - 1, dtype=np.uint64)
-    interning.make_prefixes(pool, starts, prefixes)
-    order = np.argsort(prefixes)
-    interning.sort_runs(pool, starts, prefixes, order)
-    return order
-
-
-def gather_rows(pool: Array, starts: Array, counts: Array, order: Array) -> PretokenTable:
-    """Return the pre-tokens of `order`, in this order."""
-    n_bytes = int((starts[order + 1] - starts[order]).sum())
-    found = np.zeros(n_bytes, np.uint8), np.zeros(order.size + 1, np.int64), np.zeros(order.size, np.int64)
-    interning.gather(pool, starts, counts, order, *found)
-    return PretokenTable(*found)
 
 
 def _stride(n: int) -> int:
@@ -277,7 +239,7 @@ def add_up(counted: Sequence[PretokenCounter | PretokenTable], threads: int) -> 
     """
     counters = [one for one in counted if isinstance(one, PretokenCounter)]
     tables = [one for one in counted if isinstance(one, PretokenTable)]
-    return _add_up_counters(counters, threads) if counters else merge_tables(tables, in_order=False)
+    return _add_up_counters(counters, threads) if counters else merge_tables(tables)
 
 
 def _add_up_counters(counters: Sequence[PretokenCounter], threads: int) -> HashTables:
@@ -312,9 +274,9 @@ def _move_common(tables: Sequence[tuple[Array, Array]], threads: int) -> None:
         pool.run(move)
 
 
-def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:
-    """Return the sum of several tables of distinct pre-tokens, sorted by bytes unless `in_order` is False."""
-    if len(tables) == 1 and not in_order:
+def merge_tables(tables: list[PretokenTable]) -> PretokenTable:
+    """Return the sum of several tables of distinct pre-tokens, in no order."""
+    if len(tables) == 1:
         return tables[0]
     # Room for three quarters of the pre-tokens, since tables have pre-tokens in common, but for no more than twice the largest
     # table: many tables may have most of them in common. Growing while two tables of 1,080,000 are added takes 0.13 of 0.45 s.
@@ -328,7 +290,7 @@ def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> Preto
     counter = PretokenCounter(slots=slots, arena_bytes=sum(table.pool.size for table in tables) + TEXT_PADDING)
     for table in tables:
         counter.add_table(table)
-    return counter.table(in_order=in_order)
+    return counter.table()
 
 
 def warm_counting() -> list[PretokenCounter]:
@@ -346,7 +308,7 @@ def warm_counting() -> list[PretokenCounter]:
         counter.add_text(splitter, word, length, length, True)
     counter.weight = 1000  # high counts, for several phases
     table = merge_tables([counter.table(), counter.table()])
-    list(merge_streams([[counter.table()], [table]]))
+    list(merge_streams([sort_blocks(counter.table()), sort_blocks(table)]))
     other = PretokenCounter()
     other.add_table(table)
     return [counter, other]

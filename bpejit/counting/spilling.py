@@ -1,25 +1,30 @@
-"""Count pre-tokens in bounded memory: full tables are written to disk as sorted runs, which are merged at the end."""
+"""Count pre-tokens in bounded memory: full tables are written to disk as sorted runs, which are merged at the end.
+
+Several machines write and read runs in a folder that all of them see, or as objects below a URL. Storage at a URL has no file
+to append to, so such a run is written in a scratch folder of the machine, stored when it is complete, and read by ranges.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import secrets
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from bpejit.arrays import PretokenTable
 from bpejit.counting.pretoken_counter import INITIAL_ARENA_BYTES, INITIAL_SLOTS, PretokenCounter
-from bpejit.counting.table_streams import BLOCK_WORDS, BlockError, merge_streams, read_block, write_stream
+from bpejit.counting.table_streams import BlockError, merge_streams, read_blocks, read_table, write_stream
 from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import write_error
-from bpejit.storage.remote import RemoteFile, is_remote, remote_file_system
+from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_errors, remote_file_system
+from bpejit.storage.scratch import scratch_folder
 
 MOST_RUNS = 64
 """Runs that are merged in one pass. Each takes about a megabyte of memory; more are first merged to fewer."""
@@ -136,7 +141,7 @@ class SpillingCounter(PretokenCounter):
         """Write the table to a run, and empty it."""
         if not self._state[interning.USED]:
             return
-        self.runs.append(write_run(self._settings.folder, self.take_sorted(BLOCK_WORDS)))
+        self.runs.append(write_run(self._settings.folder, self.take_sorted()))
 
 
 def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
@@ -148,23 +153,15 @@ def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
         If it cannot be written, for example because the disk is full.
     """
     path = Path(folder) / f"{os.urandom(8).hex()}.run"
-    n_pretokens = 0
-
-    def counted() -> Iterator[PretokenTable]:
-        nonlocal n_pretokens
-        for table in stream:
-            n_pretokens += int(table.counts.sum())
-            yield table
-
     try:
         with path.open("xb") as file:
-            n, n_bytes = write_stream(file.write, counted())
+            totals = write_stream(file.write, stream)
     except OSError as cause:
         if isinstance(cause, OutputError):
             raise
         error = write_error(str(path), cause)
         raise OutputError(f"{error}, for example with `temporary_folder=`") from cause
-    return Run(str(path), n, n_bytes, n_pretokens)
+    return Run(str(path), *totals)
 
 
 def read_run(path: str) -> Iterator[PretokenTable]:
@@ -177,8 +174,7 @@ def read_run(path: str) -> Iterator[PretokenTable]:
     """
     try:
         with _open_run(path) as file:
-            while (table := read_block(file.read)) is not None:
-                yield table
+            yield from read_blocks(file.read)
     except (OSError, BlockError) as cause:
         raise OutputError(
             f"cannot read the temporary file `{path}` again: {getattr(cause, 'strerror', None) or cause}; expected the content "
@@ -214,25 +210,102 @@ class SpilledRuns:
             self._runs.sort(key=lambda run: run.n_bytes)
             some, self._runs = self._runs[:MOST_RUNS], self._runs[MOST_RUNS:]
             self._runs.append(write_run(self._folder, merge_streams([read_run(run.path) for run in some])))
-            for run in some:
-                with suppress(OSError):
-                    Path(run.path).unlink()
+            remove_runs(some)
         return merge_streams([read_run(run.path) for run in self._runs])
 
     def read_table(self) -> PretokenTable:
         """Return the merged table, in memory."""
-        # Upper bounds. Memory that is never written costs nothing, and the arrays shrink without a copy.
-        pool = np.empty(sum(run.n_bytes for run in self._runs), dtype=np.uint8)
-        starts = np.empty(1 + sum(run.n for run in self._runs), dtype=np.int64)
-        counts = np.empty(starts.size - 1, dtype=np.int64)
-        n = n_bytes = 0
-        starts[0] = 0
-        for table in self.blocks():
-            end, end_byte = n + len(table), n_bytes + table.pool.size
-            pool[n_bytes:end_byte], counts[n:end] = table.pool, table.counts
-            starts[n + 1 : end + 1] = table.starts[1:] + n_bytes
-            n, n_bytes = end, end_byte
-        pool.resize(n_bytes, refcheck=False)
-        starts.resize(n + 1, refcheck=False)
-        counts.resize(n, refcheck=False)
-        return PretokenTable(pool, starts, counts)
+        return read_table(self.blocks(), sum(run.n for run in self._runs), sum(run.n_bytes for run in self._runs))
+
+
+@contextmanager
+def shared_runs_folder(parent: str) -> Iterator[str]:
+    """Yield a hidden folder for runs, and remove it with its content when the context exits.
+
+    Parameters
+    ----------
+    parent : str
+        An existing folder, or a URL.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be created, or the storage at the URL cannot be used.
+    """
+    if not is_remote(parent):
+        with scratch_folder(Path(parent), "counting") as folder:
+            yield str(folder)
+        return
+    file_system, name = remote_file_system(parent, error=OutputError, what="the temporary folder")
+    with remote_errors(parent, error=OutputError, what="write"):
+        check_container(parent, file_system, name)
+    url = f"{parent.rstrip('/')}/.counting.bpejit-{secrets.token_hex(6)}.scratch"
+    try:
+        yield url
+    finally:
+        _remove_below(url)
+
+
+def _remove_below(url: str) -> None:
+    """Remove all files below a URL. An error is ignored, as for local files: it would hide the result, or another error."""
+    with suppress(Exception):
+        file_system, name = remote_file_system(url, error=OutputError)
+        file_system.invalidate_cache()
+        if found := file_system.find(name):
+            file_system.rm(found)
+        if file_system.exists(name):  # an empty folder, which object stores do not have
+            file_system.rm(name, recursive=True)
+
+
+@contextmanager
+def node_runs_folder(shared: str) -> Iterator[Path]:
+    """Yield the folder in which this machine writes runs: `shared` itself, or a scratch folder for one at a URL.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be created.
+    """
+    if not is_remote(shared):
+        yield Path(shared)
+        return
+    with scratch_folder(Path(tempfile.gettempdir()), "counting") as folder:
+        yield folder
+
+
+def store_runs(runs: Sequence[Run], shared: str) -> list[Run]:
+    """Return runs that all machines see: those of `node_runs_folder`, stored under new names if `shared` is a URL.
+
+    Raises
+    ------
+    OutputError
+        If they cannot be stored.
+    """
+    if not is_remote(shared):
+        return list(runs)
+    file_system, home = remote_file_system(shared, error=OutputError, what="the temporary folder")
+    # Names are new in each attempt: a task may run twice if its node was lost without having ended.
+    prefix = secrets.token_hex(8)
+    with remote_errors(shared, error=OutputError, what="write"):
+        if {"file", "memory"} & set(_protocols(file_system)):
+            file_system.makedirs(home, exist_ok=True)
+        for number, run in enumerate(runs):
+            file_system.put_file(run.path, f"{home}/{prefix}-{number}.run")
+    return [replace(run, path=f"{shared}/{prefix}-{number}.run") for number, run in enumerate(runs)]
+
+
+def _protocols(file_system: object) -> tuple[str, ...]:
+    found = getattr(file_system, "protocol", ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def remove_runs(runs: Sequence[Run]) -> None:
+    """Remove runs of one folder. An error is ignored, since the folder is removed later."""
+    if not (runs and is_remote(runs[0].path)):
+        for run in runs:
+            with suppress(OSError):
+                Path(run.path).unlink()
+        return
+    with suppress(Exception):  # one request for all: there are many runs, and the driver removes them
+        file_system, _ = remote_file_system(runs[0].path, error=OutputError)
+        file_system.rm([remote_file_system(run.path, error=OutputError)[1] for run in runs])

@@ -89,7 +89,7 @@ def read_lines(file: BinaryIO, name: str) -> Iterator[PretokenTable]:
                 "a common factor"
             )
         strings = ByteStrings.from_list(words)
-        yield PretokenTable(strings.pool, strings.starts, np.array(counts, dtype=np.int64))
+        yield PretokenTable(strings.pool, strings.starts, np.array(counts, np.int64))
 
 
 def _parse(line: bytes, name: str, number: int) -> tuple[bytes, int]:

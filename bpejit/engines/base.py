@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from bpejit.corpus.chunk_reader import AnyChunk
+    from bpejit.corpus.blocks import AnyChunk
 
 Progress = Callable[[str, int, "int | None", str], None]
 """Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if

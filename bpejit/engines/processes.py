@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import AnyChunk
 from bpejit.engines.base import Job
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.jit import listening

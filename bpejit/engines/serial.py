@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import AnyChunk
 from bpejit.engines.base import Job
 
 

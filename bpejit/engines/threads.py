@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import AnyChunk
 from bpejit.engines.base import Job, Worker
 from bpejit.errors import EngineError
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
-from bpejit.corpus.sizes import CHUNK_BYTES
+from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.engines import (
     AUTO,
     RAY,

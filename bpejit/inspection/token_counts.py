@@ -13,8 +13,7 @@ from operator import itemgetter
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, check_texts
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped, check_texts
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget

@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.fingerprints import check_times, modified_times
-from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
+from bpejit.corpus.sources import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.units import Unit
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.codec import warm_encoding

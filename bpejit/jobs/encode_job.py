@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped
-from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
 from bpejit.corpus.kept_columns import KeptColumns

@@ -16,7 +16,7 @@ import numpy as np
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
-from bpejit.corpus.column_planning import plan_columns
+from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bpejit import arguments
-from bpejit.corpus.sizes import UNIT_BYTES
+from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.errors import OptionError, SpecialTokenError, shorten
 
 _NOT_SHOWN = {"self", "progress", "resume", "overwrite", "dry_run"}

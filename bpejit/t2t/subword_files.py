@@ -14,8 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat
-from bpejit.corpus.blocks import NOTHING_SKIPPED, no_texts
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, no_texts
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.input_streams import InputStream

@@ -28,7 +28,7 @@ def count_uses(counts: Counts, model: Model) -> dict[int, int]:
     check_same_pretokens(counts, model)
     encoder = Encoder(model)
     workspace = encoder.new_workspace()
-    uses = np.zeros(model.vocab_size, dtype=np.int64)
+    uses = np.zeros(model.vocab_size, np.int64)
     for block in even_blocks(counts.blocks()):
         ids, ends = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
         np.add.at(uses, ids, np.repeat(block.counts, np.diff(ends, prepend=0)))

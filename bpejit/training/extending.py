@@ -196,14 +196,14 @@ def _extended(
 
 def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[TokenizedTable, int]:
     """Return the pre-tokens as sequences of tokens of `MergeLearner.continuing`, and their number."""
-    numbers = np.zeros(model.vocab_size, dtype=np.uint64)
+    numbers = np.zeros(model.vocab_size, np.uint64)
     for byte in range(256):
         if bytes([byte]) in model.ids:
             numbers[model.ids[bytes([byte])]] = byte
     numbers[[model.ids[token] for token in tokens]] = np.arange(256, 256 + len(tokens))
     encoder = Encoder(model)
     workspace = encoder.new_workspace()
-    ids, ends, weights = [], [np.zeros(1, dtype=np.int64)], []
+    ids, ends, weights = [np.zeros(0, np.uint64)], [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     n_ids = 0
     for block in even_blocks(counts.blocks()):
         found, stops = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
@@ -212,8 +212,7 @@ def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[Tokeni
         weights.append(block.counts)
         n_ids += found.size
     starts = np.concatenate(ends)
-    joined = (np.concatenate(ids), np.concatenate(weights)) if ids else (np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    return TokenizedTable(joined[0], starts, joined[1]), starts.size - 1
+    return TokenizedTable(np.concatenate(ids), starts, np.concatenate(weights)), starts.size - 1
 
 
 def extension_notes(model: Model) -> list[str]:

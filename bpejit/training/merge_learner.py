@@ -196,7 +196,7 @@ class MergeLearner:
         _check_size(n_units + n_pretokens + 1, n_tokens)
         # Each merge removes at least one pair of adjacent tokens, so there cannot be more merges than that.
         n_merges = len(given) + min(n_merges, n_units - n_pretokens)
-        self.byte_ids = np.empty(256, dtype=np.uint64)
+        self.byte_ids = np.empty(256, np.uint64)
         self.byte_ids[list(rule.byte_order)] = np.arange(256)
         self.n_tokens = np.uint64(256 + n_merges)
         self.boundary = self.n_tokens

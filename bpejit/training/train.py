@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
-from bpejit.corpus.chunks import CHUNK_BYTES
+from bpejit.corpus.chunks import CHUNK_BYTES, iterate_texts
 from bpejit.corpus.contents import named_inputs
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.texts import iterate_texts
 from bpejit.counting.count_corpus import count_corpus, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
 from bpejit.counting.counts import Counts

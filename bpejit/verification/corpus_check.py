@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import Block
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import Block, ChunkReader
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs

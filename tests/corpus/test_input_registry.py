@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import fsspec
 import numpy as np
 import pytest
 
 import bpejit
 from bpejit.corpus import registry
-from bpejit.corpus.base import DocumentsChunk, InputFormat, join_documents
+from bpejit.corpus.base import DocumentsChunk, InputFormat, LineFormat, join_documents
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError, OptionError
 
@@ -52,3 +56,55 @@ def test_names_are_checked(words: None, tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("text")
     with pytest.raises(OptionError, match="'auto', 'text', 'jsonl', 'parquet', 'arrow', 'words'"):
         bpejit.train(tmp_path / "b.txt", vocab_size=257, input_format="csv")
+
+
+class Answers(LineFormat):
+    """A question and an answer in each line, separated by a tab; the text is the answer."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".answers",)
+
+    def recognizes(self, name: str, head: bytes) -> bool:
+        return head.startswith(b"#answers\n")
+
+    def parse(
+        self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
+    ) -> tuple[bytes, Any, Skipped, None]:
+        texts = [line.partition(b"\t")[2] for line in data.splitlines() if not line.startswith(b"#")]
+        return *join_documents(texts), NOTHING_SKIPPED, None
+
+
+@pytest.fixture
+def answers() -> Iterator[None]:
+    registry.register("answers", Answers, description="questions and answers")
+    yield
+    registry.unregister("answers")
+
+
+def test_a_registered_format_of_lines_is_treated_like_the_others(answers: None, tmp_path: Path) -> None:
+    texts = [b"answer%d " % number * 20 for number in range(2_000)]
+    data = b"".join(b"question %d\t%b\n" % pair for pair in enumerate(texts))
+    expected = bpejit.count(iter(texts))
+    for name, content in {"a.answers": data, "b": b"#answers\n" + data}.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
+        fsspec.filesystem("memory").pipe(f"/answers/{name}", content)
+        for path in (tmp_path / name, tmp_path / f"{name}.gz", f"memory://answers/{name}"):
+            counts = bpejit.count(path, chunk_bytes=10_000)
+            assert counts.table == expected.table
+            assert [entry["read_as"] for entry in counts.inputs] == [{"format": "answers"}]
+            sample = bpejit.count(path, max_bytes=len(data) // 5, seed=1)
+            assert len(data) / 8 < sample.n_bytes < len(data) / 4
+            words = [word.decode() for word in sample.table.to_counts()]
+            places = [int(word) for word in words if word.isdigit()]
+            assert min(places) < 500, "it begins at the start"
+            assert max(places) > 1_500, "it is no prefix"
+
+
+def test_a_registered_format_of_lines_is_refused_if_it_looks_binary(answers: None, tmp_path: Path) -> None:
+    (tmp_path / "a.answers").write_bytes("question\tanswer\n".encode("utf-16"))
+    with pytest.raises(CorpusError, match="is text in UTF-16"):
+        bpejit.count(tmp_path / "a.answers")
+    with pytest.raises(CorpusError, match="no columns to keep"):
+        bpejit.train(iter(["text"]), vocab_size=257).encode_files(
+            tmp_path / "a.answers", tmp_path / "o.parquet", input_format="answers", keep_columns=["question"]
+        )

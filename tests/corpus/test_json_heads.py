@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from helpers.cli import SEPARATELY, invoke, program
 
 import bpejit
-from bpejit.corpus.json_heads import begins_like_json, is_json_lines, is_list_of_records
+from bpejit.corpus.json_lines import JsonLines
 from bpejit.errors import BpejitWarning, CorpusError
 
 MARK = b"\xef\xbb\xbf"
@@ -166,15 +166,16 @@ def test_other_text_is_read_without_a_message(name: str, tmp_path: Path) -> None
 
 
 def test_heads_that_end_anywhere() -> None:
+    form = JsonLines()
     for name in ("a.json", "a", "-"):
         for data in (LINES, b'{"%b": 1}\n' % LONG, json.dumps(LIST, indent=1).encode()):
             for end in range(1, min(len(data), 300)):
-                is_json_lines(name, data[:end])
-                is_list_of_records(data[:end])
-                begins_like_json(name, data[:end])
-    assert is_json_lines("a.json", (b'{"%b' % LONG)[:4096])
-    assert not is_json_lines("a.json", b'{"abc')
-    assert not is_json_lines("a.txt", LINES)
+                form.recognizes(name, data[:end])
+                form.refuses(name, data[:end], chosen=True)
+                form.resembles(name, data[:end])
+    assert form.recognizes("a.json", (b'{"%b' % LONG)[:4096])
+    assert not form.recognizes("a.json", b'{"abc')
+    assert not form.recognizes("a.txt", LINES)
 
 
 def test_commands_show_notes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from conftest import small
 from hypothesis import given, strategies as st
 
 import bpejit
-from bpejit.corpus.json_parsing import count_levels, find_parser, load_value
+from bpejit.corpus.json_lines import count_levels, find_parser, load_value
 
 LEVELS = small(1024, 300)
 

@@ -23,7 +23,7 @@ from helpers.cli import SEPARATELY, invoke, program
 from helpers.input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
 
 import bpejit
-from bpejit.corpus import columns as text_columns, parquet
+from bpejit.corpus import arrow_inputs, columns as text_columns
 from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
 
 BAD_LINES = [
@@ -115,7 +115,7 @@ def test_large_row_groups_are_read_in_batches(tmp_path: Path, monkeypatch: pytes
     documents = [f"text number {number} " * (number % 50) for number in range(2000)]
     write_parquet(tmp_path / "a.parquet", documents)
     expected = bpejit.count(iter(documents)).table
-    monkeypatch.setattr("bpejit.corpus.parquet.GROUP_BYTES", 1000)
+    monkeypatch.setattr("bpejit.corpus.arrow_inputs.GROUP_BYTES", 1000)
     assert bpejit.count(tmp_path / "a.parquet", chunk_bytes=10_000).table == expected
 
 
@@ -409,7 +409,7 @@ def test_repeated_values_are_decoded_in_parts(
     sizes = []
     original = text_columns._as_arrays
     monkeypatch.setattr(text_columns, "MOST_DECODED", limit)
-    monkeypatch.setattr(parquet, "MOST_DECODED", limit)
+    monkeypatch.setattr(arrow_inputs, "MOST_DECODED", limit)
     monkeypatch.setattr(text_columns, "_as_arrays", lambda array: (sizes.append(array.nbytes), original(array))[1])
     counts = bpejit.count(path, engine="serial", **options)
     assert counts.n_bytes == 40 * len(LONG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bpejit.arrays import PretokenTable
+from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.counting import table_streams
 from bpejit.counting.table_streams import (
     HEAD_BYTES,
@@ -20,7 +21,10 @@ from bpejit.counting.table_streams import (
     merge_streams,
     pack_block,
     read_block,
+    read_table,
     slice_table,
+    sort_blocks,
+    sort_table,
     write_stream,
 )
 
@@ -64,11 +68,29 @@ def test_even_blocks_do_not_depend_on_the_blocks_given(counts: dict[bytes, int],
         assert block.starts[-2] < 40
 
 
+@given(tables, st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 5))
+def test_tables_are_sorted_in_parts(counts: dict[bytes, int], seed: int, words: int, most: int) -> None:
+    names = random.Random(seed).sample(list(counts), len(counts))
+    strings = ByteStrings.from_list(names)
+    table = PretokenTable(strings.pool, strings.starts, np.array([counts[name] for name in names], np.int64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_streams, "PART_WORDS", words)
+        patch.setattr(table_streams, "MOST_PARTS", most)
+        found = list(sort_blocks(table))
+    assert list(join_tables(found).to_counts().items()) == sorted(counts.items())
+    assert sort_table(table) == join_tables(found)
+
+
+def test_a_table_is_not_read_beyond_its_size() -> None:
+    with pytest.raises(BlockError, match="more pre-tokens than its totals say"):
+        read_table(stream({b"a": 1, b"b": 2}, 1), 1, 2)
+
+
 @given(tables, st.integers(1, 20))
 def test_blocks_survive_as_bytes(counts: dict[bytes, int], size: int) -> None:
     file = io.BytesIO()
-    n, n_bytes = write_stream(file.write, stream(counts, size))
-    assert (n, n_bytes) == (len(counts), sum(map(len, counts)))
+    totals = write_stream(file.write, stream(counts, size))
+    assert totals == (len(counts), sum(map(len, counts)), sum(counts.values()))
     file.seek(0)
     found = []
     with pytest.MonkeyPatch.context() as patch:

@@ -20,7 +20,8 @@ from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.counting.count_job import CountedChunk, CountJob
 from bpejit.counting.hash_tables import HashTables
-from bpejit.counting.pretoken_counter import add_up, sort_table
+from bpejit.counting.pretoken_counter import add_up
+from bpejit.counting.table_streams import sort_table
 from bpejit.engines import make_engine
 from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError

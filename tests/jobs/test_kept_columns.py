@@ -382,7 +382,7 @@ def test_types_that_parquet_lacks(tokenizer: bpejit.Tokenizer, tmp_path: Path) -
 
 
 def test_large_row_groups(tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpejit.corpus.parquet.GROUP_BYTES", 1000)
+    monkeypatch.setattr("bpejit.corpus.arrow_inputs.GROUP_BYTES", 1000)
     records = rows()
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet", row_group_size=100)
     out = tmp_path / "o.parquet"

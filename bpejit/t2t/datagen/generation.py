@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.corpus.sizes import UNIT_BYTES
+from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
 from bpejit.options import takes

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError, shorten

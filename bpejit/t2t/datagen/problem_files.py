@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bpejit import arguments
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import ChunkReader
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.files import read_error

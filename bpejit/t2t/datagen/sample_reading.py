@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord
-from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
-from bpejit.corpus.field_names import look_up
-from bpejit.corpus.json_lines import describe_record
-from bpejit.corpus.json_parsing import find_parser
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
+from bpejit.corpus.json_lines import describe_record, find_parser
+from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents, texts_from_list
 from bpejit.t2t.subword_files import strip_lines

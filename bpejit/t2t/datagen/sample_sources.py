@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.base import find_line
+from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.json_lines import find_line
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import CorpusError

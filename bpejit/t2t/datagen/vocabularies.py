@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bpejit.corpus.blocks import NOTHING_SKIPPED
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
 from bpejit.engines.base import Progress

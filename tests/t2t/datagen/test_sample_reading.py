@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
