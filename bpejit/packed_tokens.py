@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, starts_of
 from bpejit.kernels.counting.interning import gather
 
 Key = TypeVar("Key")
@@ -40,7 +40,30 @@ class ReadOnlyDict(dict[Key, Value]):
 DIGEST_BYTES = 32
 
 
-class PackedTokens(Mapping[int, bytes]):
+class _Hashed:
+    """Arrays with a digest, which is computed on first use if it was not given."""
+
+    _digest: bytes | None
+
+    def _arrays(self) -> tuple[Array, ...]:
+        """Return the bytes of the tokens, where each starts, and further numbers."""
+        raise NotImplementedError
+
+    @property
+    def digest(self) -> bytes:
+        """A hash that determines the arrays."""
+        if self._digest is None:
+            self._digest = _hash_arrays(*self._arrays())
+        return self._digest
+
+    def hashed_bytes(self) -> bytes:
+        """Return the bytes that `Model.sha256` hashes: the number of tokens, their lengths, ids if there are any, and bytes."""
+        pool, starts, *numbers = self._arrays()
+        words = np.concatenate([[starts.size - 1], np.diff(starts), *numbers]).astype("<u8")
+        return words.tobytes() + pool.tobytes()
+
+
+class PackedTokens(_Hashed, Mapping[int, bytes]):
     """A read-only mapping of ids to the bytes of tokens. The dictionary is made when more than single items are read.
 
     Parameters
@@ -58,12 +81,8 @@ class PackedTokens(Mapping[int, bytes]):
         self.numbers = numbers
         self._digest = digest
 
-    @property
-    def digest(self) -> bytes:
-        """A hash that determines both arrays."""
-        if self._digest is None:
-            self._digest = _hash_arrays(self.strings.pool, self.strings.starts, self.numbers)
-        return self._digest
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.strings.pool, self.strings.starts, self.numbers
 
     @cached_property
     def _by_id(self) -> ReadOnlyDict[int, bytes]:
@@ -73,11 +92,6 @@ class PackedTokens(Mapping[int, bytes]):
         """Return the bytes that are tokens."""
         starts = self.strings.starts
         return set(self.strings.pool[starts[:-1][np.diff(starts) == 1]].tolist())
-
-    def hashed_bytes(self) -> bytes:
-        """Return the bytes that `Model.sha256` hashes: the number of tokens, their lengths, ids and bytes."""
-        words = np.concatenate([[len(self)], self.lengths(), self.numbers]).astype("<u8")
-        return words.tobytes() + self.strings.pool.tobytes()
 
     def lengths(self) -> Array:
         """Return the number of bytes of each token, in order of id."""
@@ -137,7 +151,7 @@ class PackedTokens(Mapping[int, bytes]):
         return PackedTokens, (self.strings, self.numbers, self._digest)
 
 
-class PackedMerges(Sequence[tuple[bytes, bytes]]):
+class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
     """A read-only sequence of merges. The tuple of pairs is made when more than their number is read.
 
     It equals a tuple of the same pairs.
@@ -158,28 +172,13 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
         self.rights = rights
         self._digest = digest
 
-    @property
-    def digest(self) -> bytes:
-        """A hash of the pairs in their order."""
-        if self._digest is None:
-            strings = self._all_tokens()
-            self._digest = _hash_arrays(strings.pool, strings.starts)
-        return self._digest
-
-    def _all_tokens(self) -> ByteStrings:
+    def _arrays(self) -> tuple[Array, ...]:
         """Return the tokens of all pairs, one after the other."""
         both = np.column_stack([self.lefts, self.rights]).ravel().astype(np.int64)
-        starts = np.zeros(both.size + 1, np.int64)
-        np.cumsum(np.diff(self.tokens.starts)[both], out=starts[1:])
+        starts = starts_of(np.diff(self.tokens.starts)[both])
         pool, counts = np.empty(int(starts[-1]), np.uint8), np.zeros(both.size, np.int64)
         gather(self.tokens.pool, self.tokens.starts, np.zeros(len(self.tokens), np.int64), both, pool, starts, counts)
-        return ByteStrings(pool, starts)
-
-    def hashed_bytes(self) -> bytes:
-        """Return the bytes that `Model.sha256` hashes: the number of tokens of all pairs, their lengths and their bytes."""
-        strings = self._all_tokens()
-        words = np.concatenate([[len(strings)], np.diff(strings.starts)]).astype("<u8")
-        return words.tobytes() + strings.pool.tobytes()
+        return pool, starts
 
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -221,10 +220,7 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
 
 def digest_of_tokens(tokens: Mapping[int, bytes]) -> bytes:
     """Return a hash of tokens and their ids, which depends on the reader for tokens of a rank file."""
-    if isinstance(tokens, PackedTokens):
-        return tokens.digest
-    strings, numbers = pack_tokens(tokens)
-    return _hash_arrays(strings.pool, strings.starts, numbers)
+    return tokens.digest if isinstance(tokens, PackedTokens) else PackedTokens(*pack_tokens(tokens)).digest
 
 
 def digest_of_merges(merges: Sequence[tuple[bytes, bytes]]) -> bytes:

@@ -67,7 +67,9 @@ def token_offsets(
     texts = list(texts)
     if all(text.isascii() for text in texts):
         return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
-    boundaries, positions = map(starts_of, map(np.concatenate, zip(*map(_characters, texts), strict=True)))
+    widths, sizes = zip(*map(_characters, texts), strict=True)
+    boundaries = starts_of(np.concatenate(widths))
+    positions = starts_of(np.concatenate(sizes))
     first = np.searchsorted(boundaries, byte_starts, side="right") - 1
     after = np.searchsorted(boundaries, byte_ends, side="left")
     return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])

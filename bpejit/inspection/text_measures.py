@@ -60,13 +60,23 @@ class TextMeasures:
                 counts[index] += more
             first = script if self.words == 1 else first
             last = script if block.words == 1 else last
-        amounts = self.bytes + block.bytes, self.characters + block.characters, counts
-        return TextMeasures(*amounts, self.starts_in_word, block.ends_in_word, first, last)
+        return TextMeasures(
+            self.bytes + block.bytes,
+            self.characters + block.characters,
+            counts,
+            self.starts_in_word,
+            block.ends_in_word,
+            first,
+            last,
+        )
 
     def beside(self, text: TextMeasures) -> TextMeasures:
         """Return the sum of the measures of two separate texts."""
-        counts = self.word_counts + text.word_counts
-        return TextMeasures(self.bytes + text.bytes, self.characters + text.characters, counts)
+        return TextMeasures(
+            self.bytes + text.bytes,
+            self.characters + text.characters,
+            self.word_counts + text.word_counts,
+        )
 
 
 def measure_text(text: Array, n_bytes: int, table: ScriptTable | None = None, ends: Array | None = None) -> TextMeasures:
