@@ -53,8 +53,10 @@ def _prepare_streams() -> None:
     The null device is therefore opened in place of closed streams.
     """
     for number in range(3):
-        if not _is_open(number):
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        with suppress(OSError):
+            os.fstat(number)
+            continue
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         missing = CorpusError("standard input is closed; expected text there: connect it (`< FILE`), or name a file")
         sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed(0, "r", missing)), encoding="utf-8")
@@ -64,14 +66,6 @@ def _prepare_streams() -> None:
     encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
     buffer = io.BufferedWriter(_Lenient(2, "w", closefd=False))
     sys.stderr = io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def _terminate_by_exception() -> None:

@@ -37,7 +37,7 @@ COMMANDS = {
     "Look at tokenizers and texts": {
         "info": "cmd_info:info",
         "show": "cmd_show:show",
-        "split": "cmd_split:split",
+        "split": "cmd_show:split",
         "stats": "cmd_stats:stats",
         "compare": "cmd_compare:compare",
         "report": "cmd_compare:report",

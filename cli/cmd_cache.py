@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -75,7 +74,7 @@ def info() -> None:
         }
         for folder in ([] if root is None else upkeep.list_folders(root))
     ]
-    found = {
+    found: dict[str, Any] = {
         "folder": None if path is None else str(path),
         "named_by": variable or None,
         "problem": cache.find_problem(),
@@ -84,19 +83,18 @@ def info() -> None:
         "current": cache.name_of_kernels(),
         "contents": contents,
     }
-    write_report(found, lambda: _rows(found))
+    rows = [
+        ("folder", (found["folder"] or "none") + (f" ({variable})" if variable else "")),
+        ("usable", "yes" if found["problem"] is None else f"no: {found['problem']}"),
+        ("size", format_bytes(found["bytes"])),
+        ("shipped", "kernels that came with the package are used" if found["shipped"] else "none"),
+        ("this version", found["current"]),
+    ]
+    write_report(found, lambda: rows)
     for folder in () if this_command().json else contents:
         used = "today" if not folder["days_unused"] else f"{counted(folder['days_unused'], 'day')} ago"
         files = f"{folder['files']:>5} file{' ' if folder['files'] == 1 else 's'}"
         write_line(f"{folder['name']:<33}{files}{format_bytes(folder['bytes']):>11}  last used {used}")
-
-
-def _rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "folder", (found["folder"] or "none") + (f" ({found['named_by']})" if found["named_by"] else "")
-    yield "usable", "yes" if found["problem"] is None else f"no: {found['problem']}"
-    yield "size", format_bytes(found["bytes"])
-    yield "shipped", "kernels that came with the package are used" if found["shipped"] else "none"
-    yield "this version", found["current"]
 
 
 @cache_command.command("clear")

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from bpejit.inspection.differing_texts import DifferingText
     from bpejit.inspection.vocabulary_measures import VocabularyComparison
 
-N_SAMPLES = 6
-"""Number of inputs whose beginning is shown."""
-
-SAMPLE_BYTES = 600
-"""Bytes of a sample text."""
+N_SAMPLES = 6  # inputs whose beginning is shown
+SAMPLE_BYTES = 600  # of a sample text
 
 
 @command()

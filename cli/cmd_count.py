@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import bpejit
 from bpejit.counting.count_options import END_OF_TEXT, CountOptions, PlanOptions, SplitSettings
 from bpejit.options import chosen
 
@@ -15,7 +17,6 @@ from . import shared_options as shared
 from .command_types import Group, command
 from .progress import Progress, counted, format_bytes, format_estimate, format_seconds, watch
 from .reporting import check_json_output, fields_of, write_report, wrote
-from .text_output import quoted
 
 if TYPE_CHECKING:
     from bpejit import Counts
@@ -49,13 +50,12 @@ def options_of_counting(group: type) -> shared.Decorator:
 
 
 def finish_plan(
-    progress: Progress, plan: CountPlan, out: str, *, then: str = "", after: str, notes: tuple[str, ...] = ()
+    progress: Progress, plan: CountPlan, out: str, *, then: str = "", after: str, notes: Sequence[str] = ()
 ) -> None:
     """Report a plan of counting: what follows it (`then`), and what the expected time does not include (`after`)."""
     size = "input of unknown size" if plan.bytes is None else format_bytes(plan.bytes)
-    where = f"with {counted(plan.workers, 'worker')}"
-    if plan.cluster:
-        where = f"in {counted(plan.parts, 'part')}, on {plan.cluster}"
+    workers, parts = counted(plan.workers, "worker"), counted(plan.parts, "part")
+    where = f"in {parts}, on {plan.cluster}" if plan.cluster else f"with {workers}"
     expected = ""
     if plan.pretokens:
         expected = f"; expected: {format_estimate(plan.pretokens)} pre-tokens in {format_seconds(plan.seconds)}, {after}"
@@ -120,8 +120,9 @@ def describe_counts(*, path: str, verify: bool) -> None:
         bpejit counts info corpus.counts
         bpejit counts info corpus.counts --verify --json
     """
-    import bpejit
     from bpejit.splitting.presets import pattern_source
+
+    from .text_output import quoted
 
     found = bpejit.Counts.load(path)
     if verify:
@@ -167,7 +168,6 @@ def export_counts(*, path: str, out: str, overwrite: bool) -> None:
         bpejit counts export corpus.counts --out words.tsv
         bpejit counts export corpus.counts | sort -rn | head
     """
-    import bpejit
     from bpejit.storage.outputs import is_standard_output
 
     check_json_output(out)
@@ -191,7 +191,6 @@ def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, An
     Example:
         bpejit counts import words.tsv --pattern gpt2 --out words.counts
     """
-    import bpejit
     from bpejit.storage.outputs import check_outputs
 
     check_outputs([out], inputs=[path], overwrite=overwrite)
@@ -226,7 +225,6 @@ def count(
     inputs = inputs or (() if options["sources"] else shared.piped_input())
     if not inputs and not options["sources"]:
         raise shared.missing_input(click.get_current_context(), ", or give files with `--source`")
-    import bpejit
     from bpejit.corpus.blocks import skipped_note
 
     with watch() as progress:
@@ -257,7 +255,6 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, 
     Example:
         bpejit merge-counts one.counts two.counts --out both.counts
     """
-    import bpejit
     from bpejit.counting.header import missing_counts
 
     with watch() as progress:

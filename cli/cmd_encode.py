@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import bpejit
 from bpejit.errors import shorten
 
 from . import shared_options as shared
@@ -162,13 +163,14 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
 
     That is the command which began the job, unless this one runs another part of it.
     """
+    from bpejit.storage.outputs import is_standard_output
+
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
     progress.command = shell_line(["bpejit", *arguments, "--resume"])
     try:
         yield
     except BaseException as error:
         from bpejit.jobs.file_encoding import kept_of_job
-        from bpejit.storage.outputs import is_standard_output
 
         kept = None
         with suppress(Exception):  # a storage that cannot be reached
@@ -195,7 +197,6 @@ def decode(
     overwrite: bool,
     dtype: str | None,
     token_format: str,
-    text: bool,
 ) -> None:
     """Decode a file of token ids into the original bytes.
 
@@ -209,7 +210,6 @@ def decode(
     """
     target = "-" if out is None else out
     check_json_output(target)
-    token_format = shared.text_format(token_format, text=text)
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import token_inputs
 
@@ -249,7 +249,6 @@ def combine_command(*, out: str, overwrite: bool) -> None:
         bpejit combine tokens.bin
         bpejit combine data/translation
     """
-    import bpejit
     from bpejit.jobs.file_encoding import EncodeReport
 
     this_command().command = encode  # errors name its options, which are those of the parts
@@ -292,7 +291,6 @@ def encode(
     tokenizer: shared.TokenizerChoice,
     dtype: str,
     token_format: str,
-    text: bool,
     job: dict[str, Any],
     reading: dict[str, Any],
     strip_bom: bool,
@@ -320,18 +318,16 @@ def encode(
             f"{found}; expected one of them: `--out FILE` for one output, such as `--out tokens.bin`, or `--out-dir FOLDER` "
             "for one per input"
         )
+    from bpejit.corpus.input_paths import list_inputs
+    from bpejit.storage.outputs import check_outputs
     from bpejit.storage.remote import is_remote, local_path
+    from bpejit.tokenfiles.opening import check_token_outputs
+    from bpejit.tokenfiles.output_format import output_format
 
     out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))
     target = str(out if out_dir is None else out_dir)
     check_json_output(target)
-    from bpejit.corpus.input_paths import list_inputs
-    from bpejit.storage.outputs import check_outputs
-    from bpejit.tokenfiles.opening import check_token_outputs
-    from bpejit.tokenfiles.output_format import output_format
-
-    token_format = output_format(out, shared.text_format(token_format, text=text))
-
+    token_format = output_format(out, token_format)
     with watch() as progress:
         forbidden: list[StrPath] = [*list_inputs(inputs), *tokenizer.files()]
         if is_remote(target):
@@ -384,8 +380,7 @@ def _summary(report: EncodeReport, out: str, token_format: str) -> str:
 
 def _describe_plan(report: EncodeReport, out: str, token_format: str) -> str:
     what = f"{format_bytes(report.bytes)} in {describe_units(report)} to `{out}` ({token_format}, {report.dtype})"
-    expected = ""
-    if report.tokens:
-        expected = f"; expected: {format_estimate(report.tokens)} tokens in {format_seconds(report.seconds)}"
+    estimate = f"{format_estimate(report.tokens)} tokens in {format_seconds(report.seconds)}"
+    expected = f"; expected: {estimate}" if report.tokens else ""
     memory = f"; memory of a task: {format_bytes(report.worker_memory)}" if report.cluster else ""
     return f"would encode {what}{expected}{memory}"

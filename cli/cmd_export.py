@@ -129,13 +129,15 @@ def export(
         checked, path = tokenizer.load(), tokenizer.path
     else:
         from bpejit.formats.export import check_save
+        from bpejit.formats.readers import note
 
         check_save(out, format=form, inputs=tokenizer.files(), overwrite=overwrite)
         checked, path = tokenizer.load(), out
         checked.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
-        notes = _notes(form, checked)
+        found = note(checked.model) if form == "hf" else ""
+        notes = [found] if found else []
         if not (this_command().quiet or this_command().json):
-            lines = f"wrote {_written(form, out)} for {form}", *_usage(form, out), *(f"note: {note}" for note in notes)
+            lines = f"wrote {_written(form, out)} for {form}", *_usage(form, out), *(f"note: {text}" for text in notes)
             for line in lines:
                 write_message(line)
     checks = _check(checked, path) if check else None
@@ -165,15 +167,6 @@ def _usage(form: str, out: str) -> list[str]:
 
     module = module_path(out)
     return [f"in Python, from the folder `{module.parent}`:", f"  from {module.stem} import encoding"]
-
-
-def _notes(form: str, tokenizer: Tokenizer) -> list[str]:
-    if form != "hf":
-        return []
-    from bpejit.formats.readers import note
-
-    found = note(tokenizer.model)
-    return [found] if found else []
 
 
 def _check(tokenizer: Tokenizer, path: str) -> list[Reading]:

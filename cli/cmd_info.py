@@ -7,50 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bpejit.errors import BpejitError, shorten
+from bpejit.errors import BpejitError, TokenizerFormatError, shorten
 from bpejit.registry import AUTO
 
 from . import shared_options as shared
 from .command_types import command
 from .progress import counted, format_bytes
-from .reporting import fields_of, write_report
+from .reporting import write_report
 from .text_output import quoted
 
 if TYPE_CHECKING:
     from bpejit.model import Model
 
-FIRST_IDS = 10
-"""Number of ids that a report shows."""
-
-
-def describe_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool = False) -> dict[str, Any]:
-    """Return the fields of the report on a token file; what is not known is None.
-
-    With `verify`, all ids are read, and there is an exception if they do not match the description.
-    """
-    from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
-
-    known = dtype is not None or token_format != AUTO or recognized_format(path) is not None
-    # A file of an unknown format may have either dtype. If it is complete, it opens as uint16.
-    tokens = open_tokens(path, dtype=dtype or (None if known else "uint16"), format=token_format)
-    if verify:
-        tokens.verify()
-    return {
-        "kind": "tokens",
-        "path": path,
-        "file_bytes": tokens.path.stat().st_size,
-        "format": format_of(path, token_format).name if known else None,
-        "dtype": tokens.dtype if known else None,
-        "tokens": len(tokens) if known else None,
-        "documents": tokens.n_documents if known else None,
-        **fields_of(tokens, "bytes_read", "vocab_size", "tokenizer_sha256", "ids_sha256"),
-        "verified": verify,
-        "first_ids": tokens[:FIRST_IDS].tolist() if known else None,
-    }
-
 
 def token_file_rows(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the report of `describe_token_file` as names and values."""
+    """Yield what `describe_tokens` returns as names and values."""
     path, size, n_tokens = fields["path"], fields["file_bytes"], fields["tokens"]
     yield ("file" if n_tokens is None else "token file"), path
     yield "file size", f"{size:,} bytes"
@@ -119,7 +90,9 @@ def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, 
 
         raise BpejitError(explain_name(path) or f"there is no `{path}`; expected a tokenizer or a token file: check the path")
     if _is_token_file(path, dtype, token_format, verify=verify):
-        fields = describe_token_file(path, dtype, token_format, verify=verify)
+        from bpejit.tokenfiles.opening import describe_tokens
+
+        fields = describe_tokens(path, dtype=dtype, format=token_format, verify=verify)
         write_report(fields, lambda: token_file_rows(fields))
         return
     model = tokenizer.load().model
@@ -129,7 +102,6 @@ def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, 
 
 def _is_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool) -> bool:
     """Return True if a path is read as a token file: by an option, by its format, or since it is nothing else."""
-    from bpejit.errors import TokenizerFormatError
     from bpejit.formats.recognize import recognize
     from bpejit.tokenfiles.opening import recognized_format
 
@@ -243,9 +215,8 @@ def _show_note(value: Any) -> str:
     """Return a training note as text."""
     if isinstance(value, dict):
         size = value.get("bytes")
-        if "path" not in value:
-            return f"({_describe_notes(value)})"
-        return str(value["path"]) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
+        named = f"{value.get('path')}" + (f" ({size:,} bytes)" if isinstance(size, int) else "")
+        return named if "path" in value else f"({_describe_notes(value)})"
     if isinstance(value, list):
         more = [f"and {len(value) - SHOWN} more"] if len(value) > SHOWN else []
         return ", ".join([*map(_show_note, value[:SHOWN]), *more])

@@ -1,23 +1,30 @@
-"""`bpejit show`."""
+"""`bpejit show` and `bpejit split`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bpejit.splitting.presets import PRESET_TABLE, PRESETS, Pattern, pattern_source, stages_of
+
 from . import shared_options as shared
 from .command_types import command
-from .progress import counted
-from .reporting import this_command, write_json, write_line, write_lines, write_message
-from .text_output import color_console, color_option, separator, styled_rows, styled_tokens
+from .progress import counted, format_bytes, watch
+from .reporting import json_text, this_command, write_json, write_line, write_lines, write_message
+from .text_output import color_console, color_option, quoted, separator, styled_rows, styled_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
+    from bpejit.inspection.split_text import SplitText
     from bpejit.inspection.token_rows import MergeStep, TokenRow
+    from bpejit.splitting import Splitter
 
 
 @command()
@@ -63,7 +70,18 @@ def show(
     rows = token_rows(codec, data)
     merges = _trace(codec, data) if with_merges else None
     if this_command().json:
-        traced = None if merges is None else [_merge_fields(*entry) for entry in merges]
+        traced: list[dict[str, Any]] | None = (
+            None
+            if merges is None
+            else [
+                {
+                    "pretoken": piece,
+                    "steps": [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in steps],
+                    "result": final,
+                }
+                for piece, steps, final in merges
+            ]
+        )
         write_json(tokenizer=tokenizer.path, bytes=len(data), tokens=list(map(_token_fields, rows)), merges=traced)
         return
     console = color_console(color)
@@ -87,10 +105,9 @@ def _read_text(text: str | None, path: str | None) -> bytes:
         raise click.UsageError("expected a text, `-` for standard input, or `--file FILE`, and only one of them")
     if text is not None and text != "-":
         return text.encode("utf-8", "surrogateescape")
-    from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
-
-    (source,) = find_sources([Path(path) if path is not None and path != "-" else "-"], Contents("text", plain_only=True))
+    (source,) = shared.read_sources(
+        [Path(path) if path not in (None, "-") else "-"], {"input_format": "text", "plain_only": True}
+    )
     with source.open() as file:
         return file.read()
 
@@ -110,11 +127,6 @@ def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list
 def _token_fields(row: TokenRow) -> dict[str, Any]:
     fields = row._asdict()
     return {"id": fields.pop("id"), "token": row.data, "bytes": fields.pop("data").hex(), **fields}
-
-
-def _merge_fields(piece: bytes, steps: list[MergeStep], final: list[bytes]) -> dict[str, Any]:
-    traced = [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in steps]
-    return {"pretoken": piece, "steps": traced, "result": final}
 
 
 def _write_rows(rows: list[TokenRow], console: Console | None, *, with_ids: bool, with_bytes: bool, with_offsets: bool) -> None:
@@ -160,3 +172,177 @@ def _write(
     from rich.text import Text
 
     console.print(Text.assemble((label, style), styled_tokens(tokens, first=first)), soft_wrap=True)
+
+
+DEFAULT_COUNT = 100
+STATS_COUNT = 10
+LONGEST_SHOWN = 72  # characters of a pre-token in a line of `--stats`
+
+
+def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    for name, preset in PRESET_TABLE.items():
+        write_line(f"{name:<15}{preset.used_by:<42}{preset.source}")
+    ctx.exit()
+
+
+@command()
+@shared.input_argument
+@shared.repeated_option(
+    *("--pattern", "patterns"),
+    metavar="NAME|REGEX",
+    shell_complete=shared.complete_pattern,
+    help=f"Split pattern: {', '.join(PRESETS)}, or a regular expression. If repeated, each pattern splits the pre-tokens of "
+    "the previous one.  [default: gpt2]",
+)
+@shared.repeated_option(
+    "--special-token", "special_tokens", metavar="TEXT", help="Special token to split off; may be repeated."
+)
+@shared.path_option("--tokenizer", metavar="FOLDER", help="Use the pattern and special tokens of a tokenizer.")
+@shared.unicode_option("that of the tokenizer or the regex package")
+@shared.count_option(
+    "--count",
+    least=0,
+    text=f"Number of pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
+)
+@shared.flag("--stats", help="Show the most frequent and the longest pre-tokens instead.")
+@shared.flag("--list", is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit.")
+@shared.input_options
+def split(
+    *,
+    inputs: tuple[str, ...],
+    patterns: tuple[str, ...],
+    special_tokens: tuple[str, ...],
+    tokenizer: str | None,
+    unicode: str | None,
+    count: int | None,
+    stats: bool,
+    reading: dict[str, Any],
+) -> None:
+    """Show the pre-tokens of a text under a split pattern.
+
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`.
+    Each line is one pre-token in quotes; a byte that is not valid UTF-8 is shown as \\xNN.
+    Totals, and whether the pattern runs fast, are reported on standard error.
+
+    \b
+    Example:
+        bpejit split --pattern llama3 corpus.txt
+        echo "it's 2026" | bpejit split --pattern '\\p{N}{1,3}' --pattern gpt2 -
+        bpejit split --stats --tokenizer my-tokenizer 'shards/*.txt'
+        bpejit split --list
+    """
+    if tokenizer is not None and patterns:
+        raise click.UsageError("`--tokenizer` and `--pattern` cannot be combined; expected one of them: leave one out")
+    if "" in special_tokens:
+        raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
+    from bpejit.inspection.split_text import SplitText
+
+    with watch() as progress:
+        text, shown = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode)), None
+        sources = shared.read_sources(inputs, reading)
+        if stats:
+            _show_stats(text, sources, STATS_COUNT if count is None else count)
+        elif this_command().json:
+            _write_json(text, sources, count or None)
+        else:
+            shown = _show_lines(text, sources, DEFAULT_COUNT if count is None else count or None)
+        for note in shared.skipped_notes(text.skipped):
+            progress.message(note)
+        if not this_command().json:
+            progress.message(_describe_split(text, shown))
+            pattern = text.splitter.pattern
+            name = f"the split pattern {pattern.name}" if pattern.name else "the split pattern"
+            progress.message(pattern.reason or f"{name} runs as a compiled automaton, which is fast")
+
+
+def _make_splitter(
+    patterns: tuple[str, ...], special_tokens: tuple[str, ...], folder: str | None, unicode: str | None
+) -> Splitter:
+    from bpejit.formats.folder_reading import load_folder
+    from bpejit.model import special_bytes
+    from bpejit.splitting import Splitter
+
+    pattern: Pattern = tuple(stage for name in patterns or ("gpt2",) for stage in stages_of(pattern_source(name)))
+    if folder is not None:
+        model = load_folder(folder, unicode=unicode)
+        pattern, unicode = model.pattern, model.unicode
+        special_tokens = (*model.special_tokens, *special_tokens)
+    return Splitter(pattern, [special_bytes(text) for text in special_tokens], unicode=unicode)
+
+
+def _describe_split(text: SplitText, shown: int | None) -> str:
+    """Return a summary, with the number of spans shown if not all may be."""
+    summary = f"split {format_bytes(text.n_bytes)} into {counted(text.n_spans - text.n_specials, 'pre-token')}"
+    if text.n_specials:
+        summary += f" and {counted(text.n_specials, 'special token')}"
+    if shown is not None and shown < text.n_spans:
+        summary += f"; the first {shown:,} are shown, and all with `--count 0`"
+    return summary
+
+
+def _split_fields(text: SplitText) -> dict[str, Any]:
+    """Return the totals and the pattern for JSON."""
+    n_pretokens, pattern = text.n_spans - text.n_specials, text.splitter.pattern
+    totals = {"bytes": text.n_bytes, "pretokens": n_pretokens, "special_tokens": text.n_specials}
+    return {"totals": totals, "pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
+
+
+def _show_lines(text: SplitText, sources: list[Source], count: int | None) -> int:
+    """Write a line for each of the first `count` pre-tokens, and count the others; return the number of lines."""
+    shown = 0
+    for source in sources:
+        for spans in text.spans(source, None if count is None else count - shown):
+            if spans:
+                click.echo("\n".join(quoted(span) + ("  special" if is_special else "") for span, is_special in spans))
+            shown += len(spans)
+    return shown
+
+
+def _write_json(text: SplitText, sources: list[Source], count: int | None) -> None:
+    """Write a JSON object with a list of at most `count` pre-tokens for each source, block by block."""
+    click.echo('{"command": "split", "inputs": [', nl=False)  # not `write_json`, which needs all pre-tokens at once
+    for number, source in enumerate(sources):
+        click.echo(f'{", " if number else ""}{{"path": {json.dumps(source.path)}, "pretokens": [', nl=False)
+        before = ""
+        for spans in text.spans(source, count):
+            if spans:
+                click.echo(before + ", ".join(json.dumps(json_text(span)) for span, _ in spans), nl=False)
+                before = ", "
+        click.echo("]}", nl=False)
+    click.echo(f"], {json.dumps(_split_fields(text))[1:-1]}}}")
+
+
+def _show_stats(text: SplitText, sources: list[Source], count: int) -> None:
+    """Write the most frequent and the longest pre-tokens, without special tokens."""
+    from bpejit.counting.pretoken_counter import PretokenCounter
+
+    counter = PretokenCounter()
+    for source in sources:
+        for block, first, ends in text.blocks(source):
+            counter.add_spans(block, first, ends, ends.size)
+    counts = counter.table().to_counts()
+
+    def ranked(size: Callable[[bytes], int]) -> list[bytes]:
+        """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""
+        return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
+
+    frequent, longest = ranked(counts.__getitem__), ranked(len)
+    if this_command().json:
+        found = (
+            [{"pretoken": pretoken, "count": counts[pretoken], "bytes": len(pretoken)} for pretoken in pretokens]
+            for pretokens in (frequent, longest)
+        )
+        write_json(distinct_pretokens=len(counts), most_frequent=next(found), longest=next(found), **_split_fields(text))
+        return
+    write_line(f"{len(counts):,} distinct pre-tokens; the most frequent:")
+    _show_table((counts[pretoken], " times", pretoken) for pretoken in frequent)
+    write_line("the longest:")
+    _show_table((len(pretoken), " bytes", pretoken) for pretoken in longest)
+
+
+def _show_table(rows: Iterator[tuple[int, str, bytes]]) -> None:
+    for number, unit, pretoken in rows:
+        shown = quoted(pretoken)
+        write_line(f"{number:>12,}{unit}  {shown if len(shown) <= LONGEST_SHOWN else shown[: LONGEST_SHOWN - 3] + '...'}")

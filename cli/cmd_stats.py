@@ -89,11 +89,9 @@ def _repeatable_sources(
         if labels:
             raise click.UsageError("`--label` groups inputs, and there are none: name them after the tokenizer")
         return []
-    from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
 
     found: list[Source] = []
-    for number, source in enumerate(find_sources(inputs, Contents(**reading))):
+    for number, source in enumerate(shared.read_sources(inputs, reading)):
         if copies is None or source.size is not None:
             found.append(source)
             continue
@@ -102,7 +100,7 @@ def _repeatable_sources(
         with stream as file, copy.open("wb") as target:
             shutil.copyfileobj(file, target, 1 << 20)
         labels[str(copy)] = source.path
-        found += find_sources([copy], Contents(**reading))
+        found += shared.read_sources([copy], reading)
     return found
 
 

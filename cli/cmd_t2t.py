@@ -182,14 +182,13 @@ def train(
         bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
     """
     from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
     from bpejit.storage.files import check_writable
     from bpejit.storage.outputs import check_outputs, is_standard_output
     from bpejit.t2t.subword_files import train_vocabulary
 
     contents = Contents(strip_bom=True, **reading)
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(**reading))]
+        read = [source.path for source in shared.read_sources(inputs, reading)]
         check_outputs([out], inputs=read, overwrite=overwrite)
         if not is_standard_output(out):
             check_writable(out)  # before an hour of counting
@@ -239,7 +238,6 @@ def encode(
     """
     check_json_output(out)
     from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
     from bpejit.t2t.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.opening import check_token_outputs
     from bpejit.tokenfiles.output_format import output_format
@@ -247,7 +245,7 @@ def encode(
     token_format = output_format(out, token_format)
     contents = Contents(strip_bom=strip_bom, **reading)
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(**reading))]
+        read = [source.path for source in shared.read_sources(inputs, reading)]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
         encoder = load_vocabulary(vocab)
         settings: dict[str, Any] = {"append_eos": append_eos, "format": token_format, "contents": contents}

@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import shared_options as shared
-from .cmd_info import FIRST_IDS, describe_token_file, token_file_rows, wrote_token_file
+from .cmd_info import token_file_rows, wrote_token_file
 from .command_types import Group
 from .reporting import check_json_output, fields_of, this_command, write_json, write_line, write_lines, write_report
 from .text_output import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bpejit import Tokenizer
-    from bpejit.arrays import Array
     from bpejit.tokenfiles.base import TokenReader
-
-SEARCHED = 1 << 16
-"""Number of ids that are searched for the end of a document at a time."""
 
 tokens_argument = shared.path_argument("path", "TOKENS")
 
@@ -55,13 +49,15 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
         bpejit tokens info tokens.bin
         bpejit tokens info tokens.bin --json
     """
-    fields = describe_token_file(path, dtype, token_format)
+    from bpejit.tokenfiles.opening import describe_tokens
+
+    fields = describe_tokens(path, dtype=dtype, format=token_format)
     write_report(fields, lambda: token_file_rows(fields))
 
 
 @tokens.command()
 @tokens_argument
-@shared.count_option("-n", "--count", default=FIRST_IDS, text="Number of ids to show.")
+@shared.count_option("-n", "--count", default=10, text="Number of ids to show.")
 @shared.count_option(
     *("--first-documents", "documents"),
     text="Show the first N documents instead: as text with --tokenizer, and otherwise as ids.",
@@ -111,7 +107,11 @@ def head(
 
 
 def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:
-    shown = [ids.tolist() for ids in islice(_documents(tokens, tokenizer), count)]
+    from bpejit.jobs.encode_job import find_separator
+    from bpejit.tokenfiles.opening import divided_documents
+
+    separator = None if tokenizer is None else find_separator(tokenizer.model)
+    shown = [ids.tolist() for ids in islice(divided_documents(tokens, separator), count)]
     texts = None if tokenizer is None else [tokenizer.decode_bytes(ids) for ids in shown]
     if this_command().json:
         totals = {"dtype": tokens.dtype, "tokens": tokens.n_tokens, "documents": tokens.n_documents}
@@ -121,26 +121,6 @@ def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None
         write_line(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
         if texts:
             write_line(quoted(texts[number]))
-
-
-def _documents(tokens: TokenReader, tokenizer: Tokenizer | None) -> Iterator[Array]:
-    """Yield the documents of a file, divided after the end-of-text token if their borders are not stored."""
-    from bpejit.jobs.encode_job import find_separator
-
-    separator = None if tokenizer is None else find_separator(tokenizer.model)
-    if tokens.n_documents is not None or separator is None:
-        yield from (tokens.document(number) for number in range(tokens.n_documents or 1))
-        return
-    start = 0
-    while start < len(tokens):
-        end = start
-        while end < len(tokens):
-            found = (tokens[end : end + SEARCHED] == separator).nonzero()[0]
-            end = end + int(found[0]) + 1 if found.size else min(end + SEARCHED, len(tokens))
-            if found.size:
-                break
-        yield tokens[start:end]
-        start = end
 
 
 @tokens.command()
@@ -171,7 +151,7 @@ def verify(
         bpejit tokens verify tokens.bin --tokenizer tokenizer --corpus corpus.txt
     """
     from bpejit.corpus.contents import Contents
-    from bpejit.tokenfiles.opening import open_tokens
+    from bpejit.tokenfiles.opening import describe_tokens, open_tokens
     from bpejit.verification.corpus_check import check_corpus
 
     if corpus and tokenizer is None:
@@ -185,7 +165,7 @@ def verify(
             added = f", and {checked.added:,} special tokens were added" if checked.added else ""
             lines.append(f"`{path}` decodes to the corpus of {checked.bytes:,} bytes{added}")
             has_hash = file.ids_sha256 is not None
-    fields = describe_token_file(path, None, token_format, verify=has_hash)
+    fields = describe_tokens(path, format=token_format, verify=has_hash)
     if has_hash:
         lines.append(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
     if this_command().json:
@@ -215,11 +195,11 @@ def convert(
         bpejit tokens convert tokens.bin --out tokens.npy
         bpejit tokens convert tokens.npy --out corpus --format megatron --tokenizer tokenizer
     """
-    check_json_output(out)
     from bpejit.jobs.encode_job import find_separator
     from bpejit.storage.outputs import is_standard_output
     from bpejit.tokenfiles.conversion import convert_tokens
 
+    check_json_output(out)
     separator = tokenizer and find_separator(tokenizer.load().model)
     done = convert_tokens(path, out, format=token_format, separator=separator, pack=pack, **options)
     if this_command().json:

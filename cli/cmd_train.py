@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -126,64 +126,38 @@ def train(
         summary=f"{summary}{f': {stages}' if stages else ''}; {bytes_per_token:.3f} bytes per token of this text",
         notes=training_notes(model),
         special_tokens=dict(model.special_tokens),
-        fields={
-            **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
-            "tokens": n_tokens,
-            "bytes_per_token": bytes_per_token,
-            "skipped_records": sum(entry["count"] for entry in notes.get("skipped_records", ())),
-            "resumed": outputs.counts_file.resumes,
-            "sizes": sizes,
-        },
+        **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
+        tokens=n_tokens,
+        bytes_per_token=bytes_per_token,
+        skipped_records=sum(entry["count"] for entry in notes.get("skipped_records", ())),
+        resumed=outputs.counts_file.resumes,
+        sizes=sizes,
     )
     for row in () if this_command().json else sizes:
         progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
 
 
 def _finish(
-    progress: Progress,
-    model: Model,
-    out: str,
-    unreadable: str | None,
-    *,
-    summary: str,
-    fields: Mapping[str, Any],
-    notes: Sequence[str] = (),
-    **of_model: Any,
+    progress: Progress, model: Model, out: str, unreadable: str | None, summary: str, notes: Sequence[str] = (), **fields: Any
 ) -> None:
-    """Report a tokenizer that was written, and why other tools cannot read it."""
-    progress.finish(
-        f"{summary}; {wrote(out)}",
-        notes=[*notes, *([f"other tools cannot read `{out}`: {unreadable}"] if unreadable else [])],
-        out=out,
-        vocab_size=model.vocab_size,
-        merges=None if model.ranked else len(model.merges),
-        **of_model,
-        sha256=model.sha256,
-        **fields,
-    )
-
-
-LEARNING_NOTE = (
-    "learning merges needs memory for all distinct pre-tokens on this machine, and time that depends on their number, which is "
-    "not known from a sample"
-)
-
-RESUME_NOTE = "counts of an earlier run are used if they exist, and then the text is not counted again"
+    """Report a tokenizer that was written, and why other tools cannot read it; its special tokens are among the fields."""
+    named: dict[str, Any] = {"out": out, "vocab_size": model.vocab_size, "merges": None if model.ranked else len(model.merges)}
+    named |= {name: fields.pop(name) for name in ("special_tokens",) if name in fields}
+    obstacle = [f"other tools cannot read `{out}`: {unreadable}"] if unreadable else []
+    progress.finish(f"{summary}; {wrote(out)}", notes=[*notes, *obstacle], **named, sha256=model.sha256, **fields)
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
     from bpejit.counting.count_plan import plan_count
 
+    what = "memory for all distinct pre-tokens on this machine, and time that depends on their number"
+    notes = [f"learning merges needs {what}, which is not known from a sample"]
+    if resume:
+        notes.append("counts of an earlier run are used if they exist, and then the text is not counted again")
     with watch() as progress:
         plan = plan_count(inputs, **counting)
-    finish_plan(
-        progress,
-        plan,
-        out,
-        then=f", and write a tokenizer of {vocab_size:,} tokens",
-        after="and then learning merges",
-        notes=(LEARNING_NOTE, *((RESUME_NOTE,) if resume else ())),
-    )
+    then = f", and write a tokenizer of {vocab_size:,} tokens"
+    finish_plan(progress, plan, out, then=then, after="and then learning merges", notes=notes)
 
 
 @contextmanager
@@ -285,14 +259,12 @@ def extend(
             "expected either INPUT or `--counts`: name a file, as in `bpejit extend tokenizer corpus.txt --vocab-size 32k "
             "--out extended`, or a file of `bpejit count`"
         )
-    from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
     from bpejit.counting.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.storage.outputs import existing_parent
     from bpejit.training.extending import EXTENSIONS, extend_model, extension_notes
 
-    paths = [counts_path] if counts_path else [source.path for source in find_sources(inputs, Contents(**reading))]
+    paths = [counts_path] if counts_path else [source.path for source in shared.read_sources(inputs, reading)]
     check_folder(out, inputs=[*paths, *tokenizer.files()], overwrite=overwrite)
     with watch() as progress:
         model = extend_model(
@@ -315,10 +287,8 @@ def extend(
         *(progress, model, out, unreadable),
         summary=f"added {n_new:,} tokens{ids}, from {format_bytes(extension['bytes'])}, in {format_seconds(progress.seconds)}",
         notes=notes,
-        fields={
-            "new_tokens": [{"id": number, "token": model.tokens[number]} for number in range(first, first + n_new)],
-            **{name: extension[name] for name in ("bytes", "pretokens", "distinct_pretokens", "skipped_records")},
-        },
+        new_tokens=[{"id": number, "token": model.tokens[number]} for number in range(first, first + n_new)],
+        **{name: extension[name] for name in ("bytes", "pretokens", "distinct_pretokens", "skipped_records")},
     )
 
 
@@ -344,5 +314,5 @@ def shrink(*, tokenizer: shared.TokenizerChoice, vocab_size: int, out: str, over
     with watch() as progress:
         model = shrink_model(tokenizer.load().model, vocab_size)
         unreadable = save_folder(model, out, overwrite=overwrite)
-    specials, summary = dict(model.special_tokens), f"kept {model.vocab_size:,} tokens"
-    _finish(progress, model, out, unreadable, summary=summary, special_tokens=specials, fields={})
+    summary = f"kept {model.vocab_size:,} tokens"
+    _finish(progress, model, out, unreadable, summary, special_tokens=dict(model.special_tokens))

@@ -37,6 +37,7 @@ class Count(click.ParamType):  # type: ignore[type-arg]
     def __init__(self, least: int | None = None, *, is_size: bool = False) -> None:
         self.least = least
         self.is_size = is_size
+        self._noun = "size in bytes" if is_size else "count"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, or fail with a message that shows the accepted forms."""
@@ -62,10 +63,6 @@ class Count(click.ParamType):  # type: ignore[type-arg]
         if self.least is not None and number < self.least:
             self.fail(f"{shorten(value)} is too small; expected a {self._noun} of at least {self.least}", param, ctx)
         return number
-
-    @property
-    def _noun(self) -> str:
-        return "size in bytes" if self.is_size else "count"
 
 
 class Command(click.Command):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar, TaskID
 
 
-_logger = logging.getLogger("bpejit")
-
 LINE_SECONDS = 10.0
 """Seconds between two lines about the progress, where there is no terminal."""
 
@@ -262,8 +260,6 @@ def watch() -> Iterator[Progress]:
     progress = Progress()
     state = this_command()
     state.write = progress.write
-    if state.verbose is not None:
-        state.verbose.write = progress.write
     stop_listening = on_compile(progress.compiled)
     prepare_with(progress.compile_first)
     try:
@@ -272,22 +268,18 @@ def watch() -> Iterator[Progress]:
         stop_listening()
         prepare_with(None)
         progress.close()
-        state.write = write_message
     if state.verbose is not None:
         n_kernels = sum(len(getattr(kernel, "signatures", ())) for kernel in KERNELS)
-        _logger.debug("%d kernels used, %d of them compiled in this run", n_kernels, progress.n_compiled)
+        text = "%d kernels used, %d of them compiled in this run"
+        logging.getLogger("bpejit").debug(text, n_kernels, progress.n_compiled)
     if progress.compile_seconds:
         problem = find_storing_problem()
-        later = "later runs load the result" if problem is None else _explain(problem)
+        later = "later runs load the result"
+        if problem is not None:
+            advice = "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to"
+            advice = "unset it" if problem.endswith("turns the cache off") else advice
+            later = f"the result could not be stored, and later runs compile again: {problem}: {advice}"
         progress.message(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
-
-
-def _explain(problem: str) -> str:
-    """Return a message that nothing was stored, with the reason."""
-    advice = "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to"
-    if problem.endswith("turns the cache off"):
-        advice = "unset it"
-    return f"the result could not be stored, and later runs compile again: {problem}: {advice}"
 
 
 def _make_bar(*, auto_refresh: bool = True) -> Bar:

@@ -12,13 +12,15 @@ import logging
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
-from bpejit.errors import visible
+from bpejit.errors import BpejitWarning, visible
 
 
 def write_line(text: str, *, err: bool = False) -> None:
@@ -53,20 +55,16 @@ class LogHandler(logging.Handler):
 
     def __init__(self, ctx: click.Context) -> None:
         super().__init__(logging.DEBUG)
-        self.write: Callable[[str], None] = write_message  # `Progress` replaces it while a progress bar is shown
-        self._logger = logging.getLogger("bpejit")
-        self._level = self._logger.level
-        self._logger.addHandler(self)
-        self._logger.setLevel(logging.DEBUG)
-        ctx.call_on_close(self._stop)
-
-    def _stop(self) -> None:
-        self._logger.removeHandler(self)
-        self._logger.setLevel(self._level)
+        logger = logging.getLogger("bpejit")
+        ctx.call_on_close(partial(logger.setLevel, logger.level))
+        ctx.call_on_close(partial(logger.removeHandler, self))
+        logger.addHandler(self)
+        logger.setLevel(logging.DEBUG)
+        self._state = this_command()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one message."""
-        self.write(f"{record.levelname.lower()}: {record.getMessage()}")
+        """Write one message, above a progress bar if there is one."""
+        self._state.write(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 @dataclasses.dataclass
@@ -152,10 +150,6 @@ def _shown(parameter: click.Parameter) -> str:
 @contextmanager
 def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
     """Show each BpejitWarning of the block as a note, once; they are also among the `notes` of a JSON report."""
-    import warnings
-
-    from bpejit.errors import BpejitWarning
-
     state = this_command()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **others: Any) -> None:

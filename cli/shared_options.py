@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+import bpejit
 from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.engines.work_options import LocalWork, Work
 from bpejit.errors import shorten
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
     from bpejit import Tokenizer
     from bpejit.corpus.blocks import Skipped
+    from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
     from bpejit.model import Model
+    from bpejit.storage.files import StrPath
 
 Decorator = Callable[[Any], Any]
 """What adds options to the function of a command."""
@@ -158,6 +161,14 @@ def bom_notes(marked: Sequence[str], *, stripped: bool) -> list[str]:
     return [f"the UTF-8 byte-order mark of {named_inputs(list(marked))} was {done}"]
 
 
+def read_sources(inputs: Iterable[StrPath], reading: Mapping[str, Any]) -> list[Source]:
+    """Return the sources of inputs with the options of `input_options`."""
+    from bpejit.corpus.contents import Contents
+    from bpejit.corpus.sources import find_sources
+
+    return find_sources(list(inputs), Contents(**reading))
+
+
 def skipped_notes(skipped: Skipped | None) -> list[str]:
     """Return a note about the records without text, if there are any."""
     from bpejit.corpus.blocks import skipped_note
@@ -179,14 +190,10 @@ class TokenizerChoice(NamedTuple):
 
     def load(self) -> Tokenizer:
         """Load the tokenizer."""
-        import bpejit
-
         return bpejit.load(self.path, **self.settings)
 
     def load_lazily(self) -> Tokenizer:
         """Load the tokenizer, which makes its tables on first use, as workers with their own do not need them."""
-        import bpejit
-
         return bpejit.Tokenizer.from_model(self.model(), lazy=True)
 
     def codec(self) -> Codec:
@@ -304,15 +311,19 @@ def pack_option(what: str) -> Decorator:
 
 
 def text_option(what: str) -> Decorator:
-    """Return a decorator that adds `--text`, which selects the token file format `text`."""
-    return flag("--text", help=f"{what} as numbers, one document per line: short for --format text.")
+    """Return a decorator that adds `--text`, which selects the token file format `text`, to a function with `token_format`."""
 
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def called(*args: Any, token_format: str, text: bool, **given: Any) -> Any:
+            if text and token_format not in (AUTO, TEXT_FORMAT):
+                rest = f"and `--format {token_format}` another one: give one of them"
+                raise click.UsageError(f"`--text` selects the format text, {rest}")
+            return function(*args, token_format=TEXT_FORMAT if text else token_format, **given)
 
-def text_format(token_format: str, *, text: bool) -> str:
-    """Return the format that `--format` and `--text` select."""
-    if text and token_format not in (AUTO, TEXT_FORMAT):
-        raise click.UsageError(f"`--text` selects the format text, and `--format {token_format}` another one: give one of them")
-    return TEXT_FORMAT if text else token_format
+        return flag("--text", help=f"{what} as numbers, one document per line: short for --format text.")(called)
+
+    return decorate
 
 
 def declared_options(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
+from bpejit.arrays import Array
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from bpejit.storage.arrow_columns import ColumnRows
 
 STANDARD_INPUT = "-"
+
+_SEARCHED = 1 << 16
+"""Number of ids that are searched for the end of a document at a time."""
 
 
 def open_tokens(
@@ -183,3 +187,47 @@ def recognized_format(path: StrPath) -> TokenFileFormat | None:
         return None
     candidates = map(load_format, format_names())
     return next((candidate for candidate in candidates if candidate.recognizes(Path(path))), None)
+
+
+def describe_tokens(
+    path: str,
+    *,
+    dtype: str | None = None,
+    format: str = AUTO,  # noqa: A002
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Return what is known about a token file, and its first ids; what is not known is None.
+
+    With `verify`, all ids are read, and there is an exception if they do not match the description.
+    """
+    known = dtype is not None or format != AUTO or recognized_format(path) is not None
+    # A file of an unknown format may have either dtype. If it is complete, it opens as uint16.
+    tokens = open_tokens(path, dtype=dtype or (None if known else "uint16"), format=format)
+    if verify:
+        tokens.verify()
+    return {
+        "kind": "tokens",
+        "path": path,
+        "file_bytes": tokens.path.stat().st_size,
+        "format": format_of(path, format).name if known else None,
+        "dtype": tokens.dtype if known else None,
+        "tokens": len(tokens) if known else None,
+        "documents": tokens.n_documents if known else None,
+        **{name: getattr(tokens, name) for name in ("bytes_read", "vocab_size", "tokenizer_sha256", "ids_sha256")},
+        "verified": verify,
+        "first_ids": tokens[:10].tolist() if known else None,
+    }
+
+
+def divided_documents(tokens: TokenReader, separator: int | None) -> Iterator[Array]:
+    """Yield the documents of a token file, divided after an id if their borders are not stored."""
+    if tokens.n_documents is not None or separator is None:
+        yield from (tokens.document(number) for number in range(tokens.n_documents or 1))
+        return
+    start = end = 0
+    while end < len(tokens):
+        found = (tokens[end : end + _SEARCHED] == separator).nonzero()[0]
+        end = end + int(found[0]) + 1 if found.size else min(end + _SEARCHED, len(tokens))
+        if found.size or end == len(tokens):
+            yield tokens[start:end]
+            start = end

@@ -165,4 +165,4 @@ def test_hint_can_be_pasted(tmp_path: Path) -> None:
 def test_lines_are_written_in_one_place() -> None:
     """The others write JSON, whose strings are escaped."""
     found = {path.name for path in Path(program.__file__).parent.glob("*.py") if "click.echo(" in path.read_text()}
-    assert found == {"reporting.py", "cmd_split.py"}
+    assert found == {"reporting.py", "cmd_show.py"}
