@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bpejit import subword as subword
     from bpejit.combined_jobs import combine as combine
-    from bpejit.counting.count_corpus import count as count
-    from bpejit.counting.count_plan import plan_count as plan_count
+    from bpejit.counting.count_corpus import count as count, plan_count as plan_count
     from bpejit.counting.counts import Counts as Counts, merge_counts as merge_counts
     from bpejit.encoding.cache_budget import (
         get_encoding_cache_budget as get_encoding_cache_budget,
@@ -82,8 +81,7 @@ _MODULES = {
         "bpejit.tokenfiles.opening": ("open_tokens",),
         "bpejit.tokenizer": ("Tokenizer", "load"),
         "bpejit.training.corpus_tokens": ("tokens_by_size",),
-        "bpejit.counting.count_corpus": ("count",),
-        "bpejit.counting.count_plan": ("plan_count",),
+        "bpejit.counting.count_corpus": ("count", "plan_count"),
         "bpejit.training.extending": ("extend",),
         "bpejit.training.train": ("train", "train_bpe", "train_from_counts", "train_from_iterator"),
         "bpejit.verification.verify": ("verify",),

@@ -20,7 +20,7 @@ from .reporting import check_json_output, fields_of, write_report, wrote
 
 if TYPE_CHECKING:
     from bpejit import Counts
-    from bpejit.counting.count_plan import CountPlan
+    from bpejit.counting.count_corpus import CountPlan
 
 counts_argument = shared.path_argument("path", "COUNTS")
 

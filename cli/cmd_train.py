@@ -148,7 +148,7 @@ def _finish(
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
-    from bpejit.counting.count_plan import plan_count
+    from bpejit.counting.count_corpus import plan_count
 
     what = "memory for all distinct pre-tokens on this machine, and time that depends on their number"
     notes = [f"learning merges needs {what}, which is not known from a sample"]

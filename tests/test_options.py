@@ -14,8 +14,7 @@ from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.errors import ArgumentTypeError
 from bpejit.options import Option, chosen, declared, takes
 from bpejit.tokenizer_config import TokenizerConfig, TransformersSettings
-from bpejit.training.merge_settings import MergeSettings
-from bpejit.training.train_options import MergeLimits, TrainOptions
+from bpejit.training.train_options import MergeLimits, MergeSettings, TrainOptions
 
 options_of_commands = importlib.import_module(f"{MODULE}.shared_options")
 

@@ -19,8 +19,8 @@ STANDARD_INPUT = "-"
 HEAD_BYTES = 4096
 """Number of bytes at the start of an input that are examined."""
 
-_READ_BYTES = 1 << 18
-"""Bytes of a compressed file that are read at a time."""
+_READ_BYTES = 1 << 16
+"""Bytes of a compressed file that are read and decompressed at a time."""
 
 _SPILL_BYTES = 16 << 20
 """Size up to which a copy of an input stays in memory, and bytes that are copied at a time."""
@@ -256,10 +256,13 @@ def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], b
         compressed data is damaged or ends too early.
     """
     if compression == "gzip":
-        read = _read_gzip(file)
+        import zlib
+
+        # The class in `gzip` reads 8 KiB at a time, which takes a third longer. Zeros may follow the last member.
+        read = _read_members(file, lambda: zlib.decompressobj(31), padding=b"\0")
     else:
         zstandard = import_extra("zstandard", f"the compressed input `{path}`")
-        read = _read_zstd(zstandard, file)
+        read = _read_members(file, lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
 
     def read_checked(size: int) -> bytes:
         try:
@@ -275,44 +278,8 @@ def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], b
     return read_checked
 
 
-def _read_gzip(file: Any) -> Callable[[int], bytes]:
-    """Return a function that reads the members of a gzip file.
-
-    The class in `gzip` reads 8 KiB at a time, which takes a third longer.
-    """
-    import zlib
-
-    state: Any = None
-    rest = b""
-
-    def read(size: int) -> bytes:
-        nonlocal state, rest
-        while True:
-            if state is None:
-                # Zeros may follow the last member.
-                while not rest.lstrip(b"\0"):
-                    rest = file.read(_READ_BYTES)
-                    if not rest:
-                        return b""
-                rest = rest.lstrip(b"\0")
-                state = zlib.decompressobj(31)
-            elif not rest:
-                rest = file.read(_READ_BYTES)
-                if not rest:
-                    raise EOFError("it ends before the end of the compressed data")
-            data: bytes = state.decompress(rest, size)
-            rest = state.unconsumed_tail
-            if state.eof:
-                rest = state.unused_data
-                state = None
-            if data:
-                return data
-
-    return read
-
-
-def _read_zstd(zstandard: Any, file: Any) -> Callable[[int], bytes]:
-    """Return a function that reads the frames of a zstd file."""
+def _read_members(file: Any, decompressor: Callable[[], Any], padding: bytes = b"") -> Callable[[int], bytes]:
+    """Return a function that reads the members of a gzip file, or the frames of a zstd file."""
     state: Any = None
     rest = ready = b""
     taken = 0
@@ -320,19 +287,20 @@ def _read_zstd(zstandard: Any, file: Any) -> Callable[[int], bytes]:
     def read(size: int) -> bytes:
         nonlocal state, rest, ready, taken
         while taken == len(ready):
-            if not rest:
-                rest = file.read(_READ_BYTES // 4)
-                if not rest:
-                    if state is not None:
-                        raise EOFError("it ends before the end of the compressed data")
-                    return b""
             if state is None:
-                state = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+                rest = rest.lstrip(padding)
+            if not rest:
+                rest = file.read(_READ_BYTES)
+                if not rest and state is not None:
+                    raise EOFError("it ends before the end of the compressed data")
+                if not rest:
+                    return b""
+                continue
+            state = state or decompressor()
             ready, taken = state.decompress(rest), 0
             rest = b""
             if state.eof:
-                rest = state.unused_data
-                state = None
+                rest, state = state.unused_data, None
         some = ready[taken : taken + size]
         taken += len(some)
         return some

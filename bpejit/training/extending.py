@@ -30,10 +30,9 @@ from bpejit.tokenizer import Tokenizer
 from bpejit.training.cell_ranges import TokenizedTable
 from bpejit.training.corpus_tokens import check_same_pretokens
 from bpejit.training.merge_learner import MergeLearner
-from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import MAX_VOCAB_SIZE
 from bpejit.training.train import thread_count, way_to_more
-from bpejit.training.train_options import MergeLimits
+from bpejit.training.train_options import MergeLimits, MergeSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

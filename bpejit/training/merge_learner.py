@@ -29,9 +29,9 @@ from bpejit.training.cell_ranges import (
     TokenizedTable,
     power_of_two,
 )
-from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
+from bpejit.training.train_options import MergeSettings
 
 STEP = 48
 """The threshold of a phase is the highest count, or the previous threshold, divided by this.

@@ -22,7 +22,7 @@ from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import collector_paused, trim_heap
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training.merge_learner import MergeLearner
-from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.train_options import MergeSettings
 
 MAX_VOCAB_SIZE = 2**31 - 1
 """Token ids are stored in 32 bits, with a sign while merges are learned."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.training import pairs
 from bpejit.training import merge_learner
-from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.train_options import MergeSettings
 from helpers.training import as_twin, pair_of
 
 # Runs and alternations, in which occurrences overlap or are adjacent: see the docstring of merging.py.

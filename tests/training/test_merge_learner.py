@@ -18,8 +18,8 @@ from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import merging
 from bpejit.training import cell_ranges, merge_learner
-from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule, tie_rule_names
+from bpejit.training.train_options import MergeSettings
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 

@@ -21,8 +21,8 @@ from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.training import buckets
 from bpejit.training import tie_rules
 from bpejit.training.merge_learner import learn_merges
-from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import TieRule, tie_rule_names
+from bpejit.training.train_options import MergeSettings
 
 EVENS_FIRST = (*range(0, 256, 2), *range(1, 256, 2))
 

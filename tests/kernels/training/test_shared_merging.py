@@ -14,7 +14,7 @@ from bpejit.arrays import PretokenTable
 from bpejit.kernels.constants import DONE, EXHAUSTED, SHARED
 from bpejit.kernels.training import merging, shared_merging
 from bpejit.training import merge_learner
-from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.train_options import MergeSettings
 
 SETTINGS = ("shared", "slot", "ids", "position")
 """Fields of the state that only shared merges use, or several ranges of cells."""
