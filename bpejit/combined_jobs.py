@@ -10,8 +10,8 @@ from bpejit import arguments
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
-from bpejit.jobs.joining import describes_dataset
 from bpejit.jobs.remote_output import describes_remote_dataset
+from bpejit.jobs.running import describes_dataset
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from bpejit.counting.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine
 from bpejit.errors import OptionError
-from bpejit.jobs.encode_to_files import slice_units
+from bpejit.jobs.job_plan import slice_units
 from bpejit.model import special_bytes
 from bpejit.splitting import Pattern, Splitter, compile_pattern
 from bpejit.splitting.presets import pattern_source

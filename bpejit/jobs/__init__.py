@@ -4,8 +4,10 @@ The inputs are divided into units (`bpejit.corpus.units`), which contain complet
 and appends ids and document ends to spools, raw files in a hidden folder beside the output. At the end of a unit, a checkpoint
 records how long the spools are. When all units are done, the spools become the final files, which appear together.
 
-`file_encoding` is `Tokenizer.encode_files`, with the options of `job_options`. `encode_to_files` plans and runs a job,
-`job_run` encodes the units of a part (`unit_loop`, `encode_job`), `spool_sink` divides the documents among spools, `finishing`
-joins the parts, `final_files` and `early_files` write token files, and `output_files` gives them their names. `job_manifest`
-has what was asked for; `remote_output` and `cluster_encoding` do the same at URLs and on Ray.
+Read `job_plan` first: the interfaces, and the states of a job. `beginning` decides how a job goes on, with `job_folder`,
+`checkpoints` and `job_manifest`; `running` runs and joins parts, `remote_output` does so at URLs, and `cluster_jobs` on Ray.
+Encoding is the kind of job whose plan is in `encoding_plan` and whose outputs are in `encoding_outputs`; `file_encoding` is
+`Tokenizer.encode_files`, with the options of `job_options`. `job_run` encodes the units of a part (`unit_loop`, `encode_job`),
+`spool_sink` divides the documents among spools, `final_files` and `early_files` write token files, and `output_files` gives
+them their names. The generation of data sets is another kind (`bpejit.t2t.datagen`).
 """

@@ -23,10 +23,11 @@ from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.encode_job import EncodeJob
-from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
-from bpejit.jobs.finishing import combine_parts
+from bpejit.jobs.encoding_outputs import EncodingOutputs
+from bpejit.jobs.encoding_plan import EncodingPlan, estimate_job, plan_job
 from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.running import combine_parts, run_job
 from bpejit.process_memory import peak_memory
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
@@ -156,10 +157,10 @@ def encode_files(
     if engine == RAY:
         _check_parts(sources, options)
     if dry_run and engine == RAY:
-        return _plan_on_cluster(plan, encoder, workers, ray_address, contents)
+        return _plan_on_cluster(plan, workers, ray_address, contents)
     if dry_run:
         kept = kept_of_job(out, per_input=options.per_input) if options.resume else None
-        tokens, seconds = estimate_job(plan, encoder, workers or count_cpus())
+        tokens, seconds = estimate_job(plan, workers or count_cpus())
         return EncodeReport(
             *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
             units=len(plan.mine),
@@ -168,14 +169,14 @@ def encode_files(
     cluster_name = ""
     if engine == RAY:
         from bpejit.engines.ray_cluster import connected
-        from bpejit.jobs.cluster_encoding import encode_on_cluster
+        from bpejit.jobs.cluster_jobs import run_on_cluster
 
         with connected(ray_address, workers=workers) as cluster:
             cluster_name = cluster.describe()
             getattr(report, "message", _logger.info)(f"encoding on {cluster_name}")
-            result = encode_on_cluster(plan, encoder, cluster, report=report)
+            result = run_on_cluster(plan, cluster, report=report)
     else:
-        result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
+        result = run_job(plan, workers=workers, engine=engine, report=report)
     finished = result.finished
     memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths
@@ -219,18 +220,16 @@ def _check_parts(sources: Sequence[Source], options: JobOptions) -> None:
         )
 
 
-def _plan_on_cluster(
-    plan: JobPlan, encoder: Encoder, workers: int | None, ray_address: str | None, contents: Contents
-) -> EncodeReport:
+def _plan_on_cluster(plan: EncodingPlan, workers: int | None, ray_address: str | None, contents: Contents) -> EncodeReport:
     """Return the plan of a job on a cluster, which is asked for its size. A local one is not started."""
     from bpejit.engines.ray_cluster import describe_cluster
-    from bpejit.jobs.cluster_encoding import choose_parts
+    from bpejit.jobs.cluster_jobs import choose_parts
 
     slots, name = describe_cluster(ray_address, workers)
     out = plan.names.out if plan.remote is None else plan.remote.url
     kept = kept_of_job(out, per_input=plan.options.per_input) if plan.options.resume else None
     parts = choose_parts(plan, slots)
-    tokens, seconds = estimate_job(plan, encoder, min(slots, parts))
+    tokens, seconds = estimate_job(plan, min(slots, parts))
     return EncodeReport(
         *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
         units=len(plan.mine),
@@ -259,9 +258,9 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     if is_remote(out):
         from bpejit.jobs.remote_output import combine_remote, find_remote_output
 
-        finished = combine_remote(find_remote_output(out), overwrite=overwrite, report=report)
+        finished = combine_remote(find_remote_output(out), EncodingOutputs.of_job, overwrite=overwrite, report=report)
     else:
-        finished = combine_parts(Path(out), overwrite=overwrite, report=report)
+        finished = combine_parts(Path(out), EncodingOutputs.of_job, overwrite=overwrite, report=report)
     seconds = working_time() - begun
     return EncodeReport(
         path=finished.paths[0] if len(finished.paths) == 1 else None,
@@ -285,9 +284,9 @@ def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
     """Return what an unfinished job with the output `out`, a path or a URL, keeps; None if it keeps nothing."""
     out = local_path(os.fspath(out))
     if is_remote(out):
-        from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
+        from bpejit.jobs.remote_output import RemoteOutput
 
-        return find_remote_kept(RemoteOutput(out.rstrip("/"), per_input))
+        return RemoteOutput(out.rstrip("/"), per_input).kept()
     return find_kept(Path(out), per_input=per_input)
 
 
@@ -303,7 +302,7 @@ def plan_encoding(
     chunk_bytes: int,
     contents: Contents,
     read: InputFiles | None = None,
-) -> JobPlan:
+) -> EncodingPlan:
     """Return the plan of an encoding job."""
     form = load_format(format)
     remote = None

@@ -41,9 +41,8 @@ class FinalFiles:
 
     Parameters
     ----------
-    folder : Path
-        The folder of the job. The files are written below its folder `final`, each in a folder of its own.
     names : OutputNames
+        The files are written below the folder `final` of the job, each in a folder of its own.
     dtype : np.dtype
     vocab_size : int
     tokenizer_sha256 : str
@@ -57,7 +56,6 @@ class FinalFiles:
         Number of files that are written at the same time; by default the number of processors, and at most four.
     """
 
-    folder: Path
     names: OutputNames
     dtype: np.dtype[Any]
     vocab_size: int
@@ -69,14 +67,11 @@ class FinalFiles:
     threads: int = field(default_factory=lambda: min(count_cpus(), _THREADS))
 
     @classmethod
-    def of_job(
-        cls, folder: Path, names: OutputNames, job: Mapping[str, Any], dtype: np.dtype[Any], *, has_ends: bool, fresh: bool
-    ) -> FinalFiles:
+    def of_job(cls, names: OutputNames, job: Mapping[str, Any], *, has_ends: bool, fresh: bool) -> FinalFiles:
         """Return the files of a job with a manifest."""
         return cls(
-            folder,
             names,
-            dtype,
+            np.dtype(job["dtype"]).newbyteorder("<"),
             vocab_size=job["vocab_size"],
             tokenizer_sha256=job["tokenizer_sha256"],
             document_index=job["document_index"],
@@ -84,6 +79,11 @@ class FinalFiles:
             has_ends=has_ends,
             fresh=fresh,
         )
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the job."""
+        return self.names.folder
 
     def place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""

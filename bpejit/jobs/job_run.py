@@ -20,15 +20,17 @@ from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
-from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
+from bpejit.jobs.column_spools import ColumnSpools
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.early_files import EarlyFiles
 from bpejit.jobs.encode_job import EncodedChunk, EncodeJob
+from bpejit.jobs.encoding_outputs import SHARED
 from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, file_sha256, sync_record, write_record
 from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_plan import CompletePart
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
-from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop
+from bpejit.jobs.unit_loop import Seconds, UnitLoop
 from bpejit.storage.temporary import sync_file
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -142,13 +144,6 @@ class DocumentChoice:
         return parts
 
 
-LENGTHS = "token_lengths.npy"
-"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
-
-SHARED = (LENGTHS, SCHEMA)
-"""Files that all parts of a job write, equally, and that joining reads."""
-
-
 @dataclass
 class PartRun:
     """One part of a job, at work.
@@ -173,12 +168,6 @@ class PartRun:
         How the spools become token files, if these are written while the job encodes.
     modified : str, optional
         A hash of the modification times of the inputs, for the checkpoints.
-
-    Attributes
-    ----------
-    brief : bool
-        True after a run of an undivided job that is so small that no checkpoint was written. If it is killed, it begins again,
-        so its spools are not flushed to disk unless they become files of the output.
     """
 
     folder: Path
@@ -191,13 +180,13 @@ class PartRun:
     schema: bytes | None = None
     files: FinalFiles | None = None
     modified: str | None = None
-    brief: bool = field(default=False, init=False)
-    _complete: dict[str, Any] = field(default_factory=dict, init=False)
 
     def run(
         self, job: EncodeJob, engine: Engine, chunker: Chunker, checkpoint: Mapping[str, Any] | None, report: Progress
-    ) -> Totals:
+    ) -> CompletePart:
         """Encode the units that are missing, and complete the spools.
+
+        If the part is brief (see `CompletePart`), spools are not flushed to disk unless they become files of the output.
 
         Parameters
         ----------
@@ -248,20 +237,26 @@ class PartRun:
                     n_tokens = self._write(sink, columns, tokens, choice, encoded)
                     loop.add(encoded, tokens=n_tokens, documents=encoded.n_documents)
             before = working_time()
-            self.brief = checkpoint is None and not checkpoints.begun and self.options.part is None
-            sink.finish(brief=self.brief)
+            brief = checkpoint is None and not checkpoints.begun and self.options.part is None
+            sink.finish(brief=brief)
             if columns is not None:
                 columns.finish()
             if early is not None:
                 early.finish()
             self.seconds.finish += working_time() - before
             checkpoints.wait()
-            self._complete = {"text": self._describe_text(loop, chunker), "closed_sha256": sink.closed_sha256}
+            complete: dict[str, Any] = {
+                "totals": loop.totals.as_json(),
+                "complete": True,
+                "shared": {name: file_sha256(path) for name in SHARED if (path := self.folder.parent / name).exists()},
+                "text": self._describe_text(loop, chunker),
+                "closed_sha256": sink.closed_sha256,
+            }
             if columns is not None:
-                self._complete["columns_sha256"] = columns.sha256
-            if not self.brief:
-                self._write_complete(loop.totals)
-            return loop.totals
+                complete["columns_sha256"] = columns.sha256
+            if not brief:
+                write_record(self.folder / CHECKPOINT, checkpoint_fields(complete, self.identify()))
+            return CompletePart(complete, brief)
 
     def _describe_text(self, loop: UnitLoop, chunker: Chunker) -> dict[str, Any]:
         """Return what a later run compares the inputs with."""
@@ -290,26 +285,6 @@ class PartRun:
             stack.callback(early.close)  # before the spools that it reads
         return sink, columns, early
 
-    def _write_complete(self, totals: Totals) -> None:
-        shared = {name: file_sha256(path) for name in SHARED if (path := self.folder.parent / name).exists()}
-        fields = {"totals": totals.as_json(), "complete": True, "shared": shared, **self._complete}
-        write_record(self.folder / CHECKPOINT, checkpoint_fields(fields, self.identify()))
-
-    @contextmanager
-    def keeping_brief(self, totals: Totals) -> Iterator[None]:
-        """Flush the spools of a small job to disk after an error in its last steps, so that it can be resumed."""
-        try:
-            yield
-        except BaseException:
-            if self.brief:
-                with suppress(OSError):
-                    sync_record(self.folder.parent / MANIFEST)
-                    for path in self.folder.iterdir():
-                        with path.open("rb") as file:
-                            sync_file(file.fileno())
-                    self._write_complete(totals)
-            raise
-
     @staticmethod
     def _begin_output(output: int, sink: SpoolSink, columns: ColumnSpools | None) -> None:
         sink.begin_output(output)
@@ -337,6 +312,22 @@ class PartRun:
             for aside in (False, True):
                 columns.write(aside, rows_of(encoded).filtered(choice.ended == aside))
         return int(ids.size)
+
+
+@contextmanager
+def keeping_brief(folder: Path, of: Mapping[str, Any], done: CompletePart) -> Iterator[None]:
+    """Flush the spools of a brief part to disk after an error in its last steps, so that it can be resumed."""
+    try:
+        yield
+    except BaseException:
+        if done.brief:
+            with suppress(OSError):
+                sync_record(folder.parent / MANIFEST)
+                for path in folder.iterdir():
+                    with path.open("rb") as file:
+                        sync_file(file.fileno())
+                write_record(folder / CHECKPOINT, checkpoint_fields(done.fields, of))
+        raise
 
 
 def rows_of(encoded: EncodedChunk) -> KeptColumns:

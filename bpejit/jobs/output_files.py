@@ -1,11 +1,11 @@
-"""The names of a job's outputs, and the exchange that gives them to complete files."""
+"""The names of token files, and the exchange that gives their names to the complete files of a job."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,10 @@ from typing import Any
 
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import read_record, write_record
-from bpejit.jobs.job_manifest import FORMAT, manifest_path
+from bpejit.jobs.job_plan import JobOutputs
 from bpejit.jobs.spools import SpoolRecord
-from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.files import StrPath, creating_folder, write_error
-from bpejit.storage.outputs import InputFiles, check_outputs
+from bpejit.storage.exchange import Exchange
+from bpejit.storage.files import write_error
 from bpejit.storage.temporary import hidden, remove
 from bpejit.tokenfiles.base import TokenFileFormat
 
@@ -33,13 +32,13 @@ ASIDE = "-val"
 
 
 @dataclass(frozen=True)
-class OutputNames:
-    """The names of a job's outputs.
+class OutputNames(JobOutputs):
+    """The names of the outputs of an encoding job.
 
     Parameters
     ----------
     out : Path
-        The output as the user gave it: a file, or a folder of outputs.
+        A file, or a folder of outputs.
     inputs : list of Path, optional
         The name of the output of each input in the folder, without suffix; None for a single output.
     divided : bool
@@ -47,15 +46,23 @@ class OutputNames:
     format : TokenFileFormat
     """
 
-    out: Path
     inputs: list[Path] | None
     divided: bool
     format: TokenFileFormat
 
     @property
-    def manifest(self) -> Path:
-        """The manifest of the complete job."""
-        return manifest_path(self.out, per_input=self.inputs is not None)
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return self.inputs is not None
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the output is divided into shards."""
+        return self.divided
+
+    def first_files(self) -> list[Path]:
+        """Return the files of the first output."""
+        return [Path(file) for file in self.format.files(self.path(SpoolRecord(0, 0, False, 0)))]
 
     def path(self, record: SpoolRecord) -> Path:
         """Return the token file that a spool becomes."""
@@ -109,24 +116,6 @@ def _outputs_field(manifest: Path) -> Any:
     except (OSError, ValueError, RecursionError):
         return None
     return fields.get("outputs") if isinstance(fields, dict) else None
-
-
-def recover_outputs(names: OutputNames) -> None:
-    """Recover the outputs of a job that an earlier run was replacing when it was interrupted (see `recover`)."""
-    first = map(Path, names.format.files(names.path(SpoolRecord(0, 0, False, 0))))
-    recover([*names.existing(), *first, names.manifest], tree=None if names.inputs is None else names.out)
-
-
-def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFiles, overwrite: bool) -> None:
-    """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
-    recover_outputs(names)
-    wanted = list(map(Path, names.format.files(names.path(SpoolRecord(0, 0, False, 0)))))
-    inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
-    paths = [*wanted, *names.existing()]  # after an interrupted exchange has brought files back
-    check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
-    # A manifest without its outputs describes nothing, and is replaced.
-    overwrite = overwrite or (read_record(names.manifest) or {}).get("format") == FORMAT
-    check_outputs([names.manifest], inputs=inputs, overwrite=overwrite)
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
@@ -199,10 +188,3 @@ def remove_links(folder: Path) -> None:
 def _file_id(path: Path) -> tuple[int, int]:
     found = path.lstat()
     return found.st_dev, found.st_ino
-
-
-def created_folders(pairs: Sequence[tuple[Path, Path]]) -> Iterator[Path]:
-    """Create the folders of final paths, and yield each."""
-    for folder in dict.fromkeys(target.parent for _, target in pairs):
-        with creating_folder(folder):
-            yield folder

@@ -14,41 +14,31 @@ manifest of the output last. Two runs of the same job store equal objects, so ru
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpejit.corpus.blocks import no_texts
+from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
+from bpejit.jobs.beginning import begun_fields, continuing
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
-from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
-from bpejit.jobs.job_folder import (
-    CHECKPOINT,
-    LOCK,
-    MANIFEST,
-    Kept,
-    job_folder,
-    part_folder,
-    read_record,
-    sealed,
-    unsealed,
-    write_record,
-)
+from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed, write_record
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
-from bpejit.jobs.joining import DATA_SET, check_version
-from bpejit.jobs.output_files import OutputNames, check_job_outputs
-from bpejit.jobs.unfinished import begun_fields, continuing, naming_output
+from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store, remarks
+from bpejit.jobs.running import broken_manifest, check_all_parts, check_version, is_dataset, no_parts, run_part
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
-from bpejit.tokenfiles.registry import load_format
+
+_logger = logging.getLogger("bpejit")
 
 PART_UNITS = 16
 """Least number of units of a part, if a single machine divides a job: 1 GiB of input with units of 64 MiB."""
@@ -68,7 +58,7 @@ _PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
 
 
 @dataclass(frozen=True)
-class RemoteOutput:
+class RemoteOutput(Store):
     """An output at a URL.
 
     Parameters
@@ -115,6 +105,136 @@ class RemoteOutput:
                 check_container(url, file_system, name)
         return found
 
+    def begin(self, plan: JobPlan, parts: int, say: Callable[[str], None]) -> Finished | int:
+        """Check the output, and what an earlier run left for it, and claim it; see `begin_job`.
+
+        Raises
+        ------
+        OutputError
+        """
+        done = self.find_complete(plan.names, plan.job) if plan.options.resume else None
+        if done is not None:
+            say(f"nothing is left to do: `{done.manifest}` describes the complete output of this job")
+            self.remove_folder()
+            return done
+        inputs = [entry["path"] for entry in plan.job["inputs"]]
+        check_remote(self, plan.names, inputs, overwrite=plan.options.overwrite)
+        begun = self.begun()
+        if begun is not None:
+            parts = _check_begun(self, plan, begun, parts, say)
+        if not self.claim(begun_fields(plan, parts)):
+            difference = find_begun_difference(self.begun(), plan.job, plan.options.texts)
+            if difference is not None:
+                raise OutputError(
+                    f"`{self.folder}` belongs to another job: {difference}; expected the same one: wait until that job ends, "
+                    "or remove the folder"
+                )
+        return parts
+
+    def default_parts(self, units: Sequence[Any]) -> int:
+        """Return the number of parts of a job with some units, if it is not divided among machines."""
+        groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
+        return max(1, min(groups // PART_UNITS, MOST_PARTS))
+
+    def run_part(self, plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool) -> JobResult:
+        """Run a part of a begun job with an output at a URL, store it, and join all parts if it was the last one.
+
+        A job that is not divided is not stored as a part: its final files are. The parameters are those of `run_part`.
+
+        Raises
+        ------
+        CorpusError, OutputError, OptionError, EngineError
+        """
+        options = plan.options
+        say = remarks(report, _logger.info)
+        part, parts = options.part or (0, 1)
+        fields = begun_fields(plan, parts)
+        if options.part is not None and options.resume and (part, parts) in self.parts():
+            say(f"part {part} of {parts} is {plan.done} already")
+            totals = Totals.from_json(self.check_part(plan.job, part, parts)[0]["totals"])
+            result = JobResult(totals, None, len(plan.mine), totals.units, 0)
+        else:
+            with self.released(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
+                local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
+                if options.part is not None:
+                    local = replace(local, options=replace(options, resume=False, overwrite=False))
+                    local.folder.mkdir(parents=True)
+                    write_record(local.folder / MANIFEST, fields, synced=False)
+                result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
+                before = working_time()
+                if options.part is not None:
+                    store_part(self, local.names, part, parts)
+                    self.claim(fields)  # in case that another process has given up the job
+                elif result.finished is not None:
+                    publish(self, local.names, result.finished, overwrite=options.overwrite, report=report)
+                    self.remove_folder()
+                    result.finished = at_urls(self, local.names, result.finished)
+                result.seconds.finish += working_time() - before
+        if options.part is None:
+            return result
+        result.missing = parts - len(self.stored_parts(parts))
+        if joins and not result.missing:
+            before = working_time()
+            spread = plan.make_engine(engine, workers)
+            result.finished = self.join(lambda _, __: plan.names, report=report, engine=spread)
+            if result.finished is None:
+                say("all parts are complete, and another process has joined them")
+            else:
+                result.totals = result.finished.totals
+            result.seconds.finish += working_time() - before
+        return result
+
+    def find_complete(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+        with mirrored(self, names) as local:
+            done = local.find_complete(job)
+            return None if done is None else at_urls(self, local, done)
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Give up the claim of a job after an error, unless finished parts are stored."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                if not self.parts() and not self.stored():
+                    self.remove_folder()
+            raise
+
+    def join(
+        self, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
+    ) -> Finished | None:
+        """Write and store the final files of a job whose parts are complete (see `Store.join`)."""
+        begun = self.begun()
+        if begun is None:
+            return None
+        check_version(begun, self.folder)
+        try:
+            names, parts = names_of(Path(self.name), begun["job"]), int(begun["parts"])
+        except (KeyError, TypeError, ValueError) as cause:
+            raise broken_manifest(self.folder) from cause
+        begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
+        try:
+            check_all_parts(self.url, sorted({*range(parts)} - {*self.stored_parts(parts)}), parts)
+            finished = names.join_remote(self, begun, report, engine)
+        except OutputError:
+            if self.begun() is None:  # another process was faster, and has removed the parts
+                finished = None
+            else:
+                raise
+        self.remove_folder()
+        return finished
+
+    def kept(self) -> Kept | None:
+        """Return what an unfinished job keeps; None if it keeps nothing."""
+        begun = self.begun()
+        totals = [] if begun is None else [*self.complete_parts(begun["parts"]).values()]
+        if begun is None or not totals:
+            return None
+        units = sum(total.units for total in totals)
+        read = sum(total.read for total in totals)
+        return Kept(self.folder, units, begun.get("units", units), read, begun.get("command", ""))
+
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""
         return self.read_json(f"{self.folder}/{MANIFEST}")
@@ -158,14 +278,19 @@ class RemoteOutput:
         """Return the URL of a part."""
         return f"{self.folder}/part-{part}-of-{parts}.tar"
 
-    def read_totals(self, part: int, parts: int) -> Totals:
-        """Return the totals of a finished part."""
-        return Totals.from_json(self.read_head(part, parts)[0]["totals"])
+    def stored_parts(self, parts: int) -> list[int]:
+        """Return the indices of the finished parts of a job that is divided into `parts`."""
+        return sorted(part for part, number in self.parts() if number == parts)
 
-    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> dict[str, Any]:
-        """Return the checkpoint of a finished part of a job; raise OutputError if it belongs to something else."""
+    def complete_parts(self, parts: int) -> dict[int, Totals]:
+        """Return the totals of each finished part of a job that is divided into `parts`."""
+        return {part: Totals.from_json(self.read_head(part, parts)[0]["totals"]) for part in self.stored_parts(parts)}
+
+    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> tuple[dict[str, Any], int]:
+        """Return the checkpoint of a finished part of a job, and its size; raise OutputError if it is that of another."""
         url = self.part_url(part, parts)
-        return checked_checkpoint(self.read_head(part, parts)[0], identify_part(job, part, parts), url, url)
+        fields, size = self.read_head(part, parts)
+        return checked_checkpoint(fields, identify_part(job, part, parts), url, url), size
 
     def read_head(self, part: int, parts: int) -> tuple[dict[str, Any], int]:
         """Return the checkpoint of a finished part, which is its first member, and the size of that in bytes."""
@@ -250,48 +375,19 @@ def _reading(data: bytes) -> Iterator[tarfile.TarFile]:
 
 
 @contextmanager
-def local_plan(plan: Any) -> Iterator[Any]:
-    """Yield the plan with an output in a scratch folder, which is removed at the end."""
-    with scratch_folder(Path(tempfile.gettempdir()), "encoding") as scratch:
-        names = _local_names(plan.names, scratch)
-        yield replace(plan, names=names, folder=_local_folder(names), remote=None)
+def mirrored(remote: RemoteOutput, names: JobOutputs) -> Iterator[JobOutputs]:
+    """Yield names in a scratch folder with the manifest, and an empty file for each output that this job has not stored.
 
-
-def _local_names(names: OutputNames, scratch: Path) -> OutputNames:
-    folder = scratch / "outputs"
-    folder.mkdir()
-    return replace(names, out=folder if names.inputs is not None else folder / names.out.name)
-
-
-def _local_folder(names: OutputNames) -> Path:
-    return names.out / ".bpejit-job" if names.inputs is not None else job_folder(names.out)
-
-
-@contextmanager
-def _mirror(remote: RemoteOutput, names: OutputNames) -> Iterator[OutputNames]:
-    """Yield names in a scratch folder with an empty file for each remote one, and the manifest, for the checks of files."""
+    Errors of the checks that are made in this context name URLs.
+    """
     with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
-        local = _local_names(names, scratch)
-        with mirrored_outputs(remote, local.manifest):
+        local = names.moved(scratch / "outputs")
+        with _mirrored_files(remote, local.manifest):
             yield local
 
 
 @contextmanager
-def mirrored_outputs(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
-    """Make an empty file for each file of an output that this job has not stored, and copy the manifest.
-
-    Errors of the checks that are made in this context name URLs.
-
-    Parameters
-    ----------
-    remote : RemoteOutput
-    manifest : Path
-        The manifest in the folder for the files, which exists.
-
-    Raises
-    ------
-    OutputError
-    """
+def _mirrored_files(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
     base = manifest.parent
     ours = remote.stored()
     for name in remote.outputs():
@@ -307,96 +403,32 @@ def mirrored_outputs(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
         raise OutputError(error.args[0].replace(f"{base}", remote.base)) from None
 
 
-def _url(remote: RemoteOutput, local: OutputNames, path: Path | str) -> str:
+def url_of(remote: RemoteOutput, local: JobOutputs, path: Path | str) -> str:
+    """Return the URL of a local file."""
     return f"{remote.base}/{Path(path).relative_to(local.manifest.parent).as_posix()}"
 
 
-def _at_urls(remote: RemoteOutput, local: OutputNames, finished: Finished) -> Finished:
-    """Return the outputs with their URLs instead of their scratch paths."""
-    paths = tuple(_url(remote, local, path) for path in finished.paths)
-    return finished._replace(paths=paths, manifest=_url(remote, local, finished.manifest))
+def at_urls(remote: RemoteOutput, local: JobOutputs, finished: Finished) -> Finished:
+    """Return outputs with their URLs instead of their scratch paths."""
+    paths = tuple(url_of(remote, local, path) for path in finished.paths)
+    return finished._replace(paths=paths, manifest=url_of(remote, local, finished.manifest))
 
 
-def begin_remote(plan: Any, parts: int, say: Callable[[str], None]) -> Finished | int:
-    """Check a remote output, and what an earlier run left for it, and claim it.
-
-    Parameters
-    ----------
-    plan : JobPlan
-    parts : int
-        The number of parts, unless the job is begun already.
-    say : callable
-        Called with remarks for the user.
-
-    Returns
-    -------
-    Finished or int
-        The complete output if the job is resumed and nothing is left to do; otherwise the number of parts.
-
-    Raises
-    ------
-    OutputError
-    """
-    remote, options = plan.remote, plan.options
-    with _mirror(remote, plan.names) as local:
-        done = read_finished(local, plan.job) if options.resume else None
-        if done is not None:
-            say(f"nothing is left to do: `{_url(remote, local, local.manifest)}` describes the complete output of this job")
-            remote.remove_folder()
-            return _at_urls(remote, local, done)
-        check_job_outputs(local, inputs=(), overwrite=options.overwrite)
-    read = {source.path for source in plan.sources}
-    if remote.url in read:
+def check_remote(remote: RemoteOutput, names: JobOutputs, inputs: Iterable[str], *, overwrite: bool) -> None:
+    """Raise OutputError if writing the outputs would destroy data without permission."""
+    clashes = ({url_of(remote, names, path) for path in names.first_files()} | {remote.url}) & {*inputs}
+    if clashes:
         raise OutputError(
-            f"cannot write `{remote.url}`: it is one of the inputs, which would be lost; expected a different file: choose "
+            f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected a different file: choose "
             "another name for the output"
         )
-    return claim_remote(plan, parts, say)
+    with mirrored(remote, names) as local:
+        local.check((), overwrite=overwrite)
 
 
-def claim_remote(plan: Any, parts: int, say: Callable[[str], None], **others: Any) -> int:
-    """Check what an earlier run left for a remote output, and claim it.
-
-    Parameters
-    ----------
-    plan : JobPlan or DatasetPlan
-    parts : int
-        The number of parts, unless the job is begun already.
-    say : callable
-    **others
-        Other fields of the manifest, for joining the parts, which may differ between them.
-
-    Returns
-    -------
-    int
-        The number of parts.
-
-    Raises
-    ------
-    OutputError
-    """
-    remote = plan.remote
-    begun = remote.begun()
-    if begun is not None:
-        parts = _check_begun(plan, begun, parts, say)
-    if not remote.claim(claim_fields(plan, parts, **others)):
-        difference = find_begun_difference(remote.begun(), plan.job, plan.options.texts)
-        if difference is not None:
-            raise OutputError(
-                f"`{remote.folder}` belongs to another job: {difference}; expected the same one: wait until that job ends, or "
-                "remove the folder"
-            )
-    return parts
-
-
-def claim_fields(plan: Any, parts: int, **others: Any) -> dict[str, Any]:
-    """Return the manifest of an unfinished job with a remote output."""
-    return begun_fields(plan, parts, **others)
-
-
-def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[[str], None]) -> int:
+def _check_begun(remote: RemoteOutput, plan: JobPlan, begun: Mapping[str, Any], parts: int, say: Callable[[str], None]) -> int:
     """Check an unfinished job; return its number of parts, or `parts` after removing it."""
-    remote, options = plan.remote, plan.options
+    options = plan.options
     finished = remote.parts()
     difference = find_begun_difference(begun, plan.job, options.texts)
     if difference is None and begun.get("parts") != parts:
@@ -430,106 +462,30 @@ def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[
     return parts
 
 
-def default_parts(units: Sequence[Any]) -> int:
-    """Return the number of parts of a job with some units, if it is not divided among machines."""
-    groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
-    return max(1, min(groups // PART_UNITS, MOST_PARTS))
-
-
-def run_remote_part(
-    plan: Any, run: Callable[[Any], JobResult], report: Any, say: Callable[[str], None], *, joins: bool = True
-) -> JobResult:
-    """Run a part of a begun job with a remote output, store it, and join all parts if it was the last one.
-
-    Parameters
-    ----------
-    plan : JobPlan
-        Of the part. A job that is not divided is not stored as a part: its final files are.
-    run : callable
-        Runs the plan of a part with a local output.
-    report, say : callable
-        Progress, and remarks for the user.
-    joins : bool
-        False if another process joins the parts.
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError
-    """
-    remote, options = plan.remote, plan.options
-    fields = claim_fields(plan, (options.part or (0, 1))[1])
-    if options.part is None:
-        with released_claim(remote), local_plan(plan) as local:
-            result = run(local)
-            finished = result.finished
-            if finished is not None:
-                before = working_time()
-                publish(remote, local.names, finished, overwrite=options.overwrite, report=report)
-                remote.remove_folder()
-                result.finished = _at_urls(remote, local.names, finished)
-                result.seconds.finish += working_time() - before
-            return result
-    part, parts = options.part
-    if options.resume and (part, parts) in remote.parts():
-        say(f"part {part} of {parts} is encoded already")
-        totals = Totals.from_json(remote.check_part(plan.job, part, parts)["totals"])
-        result = JobResult(totals, None, len(plan.mine), totals.units, 0)
-    else:
-        with released_claim(remote), local_plan(plan) as local:
-            local.folder.mkdir(parents=True)
-            write_record(local.folder / MANIFEST, fields, synced=False)
-            result = run(replace(local, options=replace(options, resume=False, overwrite=False)))
-            before = working_time()
-            store_part(remote, local.folder, part, parts)
-            remote.claim(fields)  # in case that another process has given up the job
-            result.seconds.finish += working_time() - before
-    result.missing = parts - len({index for index, number in remote.parts() if number == parts})
-    if joins and not result.missing:
-        before = working_time()
-        result.finished = join_remote(remote, report)
-        if result.finished is None:
-            say("all parts are complete, and another process has joined them")
-        else:
-            result.totals = result.finished.totals
-        result.seconds.finish += working_time() - before
-    return result
-
-
-@contextmanager
-def released_claim(remote: RemoteOutput) -> Iterator[None]:
-    """Give up the claim of a job after an error, unless finished parts are stored."""
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):
-            if not remote.parts() and not remote.stored():
-                remote.remove_folder()
-        raise
-
-
-def store_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> None:
-    """Store a finished part as one object.
+def store_part(remote: RemoteOutput, names: JobOutputs, part: int, parts: int) -> None:
+    """Store a finished part as one object: a tar file with its checkpoint, which is read without the rest, and its files.
 
     Parameters
     ----------
     remote : RemoteOutput
-    folder : Path
-        The local folder of the job.
+    names : JobOutputs
+        The local outputs.
     part, parts : int
 
     Raises
     ------
     OutputError, OSError
     """
+    folder = names.folder
     source = part_folder(folder, part, parts)
     for path in folder.iterdir():  # what joining needs besides the parts
         if path.is_file() and path.name not in (LOCK, MANIFEST):
             remote.put_file(path, f"{remote.folder}/{path.name}")
     packed = source.with_suffix(".tar")
-    files = sorted(path for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
-    with tarfile.open(packed, "w", format=tarfile.PAX_FORMAT) as tar:
-        for path in (source / CHECKPOINT, *files):  # its totals are read without the rest
-            member = tarfile.TarInfo(path.name)  # without times, so that equal parts are equal objects
+    files = sorted((names.stored_name(path.name), path) for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
+    with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as tar:  # headers of one block, for all sizes
+        for name, path in ((CHECKPOINT, source / CHECKPOINT), *files):
+            member = tarfile.TarInfo(name)  # without times, so that equal parts are equal objects
             member.size = path.stat().st_size
             with path.open("rb") as file:
                 tar.addfile(member, file)
@@ -539,7 +495,8 @@ def store_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> Non
     packed.unlink()
 
 
-def _fetch_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> None:
+def fetch_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> None:
+    """Copy the files of a stored part to a local folder of a job."""
     target = part_folder(folder, part, parts)
     target.mkdir(parents=True)
     packed = target.with_suffix(".tar")
@@ -559,172 +516,83 @@ def _fetch_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> No
     packed.unlink()
 
 
-def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -> Finished | None:
-    """Fetch all parts, write the final files, and store them.
-
-    Returns
-    -------
-    Finished, optional
-        None if another process has done this in the meantime, or there is no job.
-
-    Raises
-    ------
-    OutputError, OSError
-        If a part is missing, or a file cannot be written. The parts stay.
-    """
-    begun = remote.begun()
-    if begun is None:
-        return None
-    check_version(begun, remote.folder)
-    try:
-        job = begun["job"]
-        parts = int(begun["parts"])
-        inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
-        names = OutputNames(Path(remote.name), inputs, job["shard_tokens"] is not None, load_format(job["format"]))
-    except (KeyError, TypeError, ValueError) as cause:
-        raise broken_manifest(remote) from cause
-    try:
-        check_remote_parts(remote, parts)
-    except OutputError:
-        if remote.begun() is None:
-            return None
-        raise
-    begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
-    with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
-        local = _local_names(names, scratch)
-        folder = _local_folder(local)
-        folder.mkdir(parents=True)
-        write_record(folder / MANIFEST, begun, synced=False)
-        try:
-            for file in remote.list_files(remote.folder):
-                if file not in (MANIFEST, STORING) and _PART.fullmatch(file) is None:
-                    with remote.access(f"{remote.folder}/{file}", "read") as (file_system, name):
-                        file_system.get_file(name, str(folder / file))
-            for part in range(parts):
-                report("fetch", part, parts, "parts")
-                _fetch_part(remote, folder, part, parts)
-        except OutputError:
-            if remote.begun() is None:  # another process was faster, and has removed the parts
-                return None
-            raise
-        try:
-            with naming_output(local.out):
-                finished = finish_job(folder, local, report=report)
-        except OutputError as error:
-            message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
-            raise OutputError(message) from None
-        if finished is not None and finished.totals.skipped and not finished.totals.documents:
-            raise no_texts(finished.totals.skipped)
-        if finished is None:  # not possible: nobody else uses the folder
-            return None
-        publish(remote, local, finished, overwrite=begun["overwrite"], report=report)
-        remote.remove_folder()
-        return _at_urls(remote, local, finished)
-
-
 def broken_part(url: str) -> OutputError:
     """Return the error for a stored part that is damaged."""
     return OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`")
 
 
-def broken_manifest(remote: RemoteOutput) -> OutputError:
-    """Return the error for an unfinished job whose manifest is broken."""
-    return OutputError(
-        f"`{remote.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
-    )
+@contextmanager
+def storing(
+    remote: RemoteOutput, names: JobOutputs, files: Sequence[str], job: Mapping[str, Any], *, overwrite: bool
+) -> Iterator[None]:
+    """Store the final files of a job in this context, and its manifest after it.
 
+    An old manifest is removed first: while there is none, the output is not complete. Files of an earlier output that the job
+    does not have are removed at the end.
 
-def no_remote_parts(remote: RemoteOutput) -> OutputError:
-    """Return the error for an output that has no parts."""
-    return OutputError(
-        f"there are no parts of `{remote.url}`; expected the folder `{remote.folder}`, which `bpejit encode --shard` and "
-        "`bpejit datagen --shard` write: check the address, which for a data set is FOLDER/NAME"
-    )
-
-
-def check_remote_parts(remote: RemoteOutput, parts: int) -> None:
-    """Raise OutputError if parts of a job are not complete."""
-    missing = sorted(set(range(parts)) - {part for part, number in remote.parts() if number == parts})
-    if missing:
-        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        raise OutputError(
-            f"{len(missing)} of the {parts} parts of `{remote.url}` are not complete: {shown}; expected all of them: run each "
-            f'of these with `shard="I/{parts}"` and `resume=True`'
-        )
-
-
-def publish(remote: RemoteOutput, local: OutputNames, finished: Finished, *, overwrite: bool, report: Any) -> None:
-    """Store the final files of a job, and its manifest last.
-
-    An old manifest is removed first: while there is none, the output is not complete.
+    Parameters
+    ----------
+    remote : RemoteOutput
+    names : JobOutputs
+    files : list of str
+        The names of the files without the manifest, relative to its folder.
+    job : dict
+        What was asked for.
+    overwrite : bool
 
     Raises
     ------
     OutputError
     """
-    with _mirror(remote, local) as mirror:
-        check_job_outputs(mirror, inputs=(), overwrite=overwrite or _is_same(mirror, finished))
-        old = {path.relative_to(mirror.manifest.parent).as_posix() for path in mirror.existing()}
+    with mirrored(remote, names) as local:
+        same = local.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
+        local.check((), overwrite=overwrite or same)
+        old = {path.relative_to(local.manifest.parent).as_posix() for path in local.existing()}
+    note = f"{remote.folder}/{STORING}"
+    old = (old | set((remote.read_json(note) or {}).get("old", ()))) - {*files}
+    remote.put_bytes(note, json.dumps({"files": sorted(files), "old": sorted(old)}).encode("ascii"))
+    remote.remove([manifest_url(remote)])
+    yield
+    remote.remove([f"{remote.base}/{name}" for name in sorted(old)])
+
+
+def publish(remote: RemoteOutput, local: JobOutputs, finished: Finished, *, overwrite: bool, report: Progress) -> None:
+    """Store the final files of a job that are in a scratch folder, and its manifest last.
+
+    Raises
+    ------
+    OutputError
+    """
     base = local.manifest.parent
     files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
     files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(base).parts)]
-    new = {path.relative_to(base).as_posix() for path in files}
-    remote.put_bytes(f"{remote.folder}/{STORING}", json.dumps({"files": sorted(new)}).encode("ascii"))
-    remote.remove([_url(remote, local, local.manifest)])
-    for number, path in enumerate(files):
-        report("store", number, len(files), "files")
-        remote.put_file(path, _url(remote, local, path))
-    remote.remove([f"{remote.base}/{name}" for name in sorted(old - new)])
-    remote.put_file(local.manifest, _url(remote, local, local.manifest))
+    job = (read_record(Path(finished.manifest)) or {}).get("job", {})
+    with storing(remote, local, [path.relative_to(base).as_posix() for path in files], job, overwrite=overwrite):
+        for number, path in enumerate(files):
+            report("store", number, len(files), "files")
+            remote.put_file(path, url_of(remote, local, path))
+    remote.put_file(local.manifest, manifest_url(remote))
     report("store", len(files), len(files), "files")
 
 
-def _is_same(mirror: OutputNames, finished: Finished) -> bool:
-    """Return True if the output of the same job is there already: two runs have joined its parts at the same time."""
-    written = read_record(Path(finished.manifest)) or {}
-    return read_finished(mirror, written.get("job", {})) is not None
-
-
-def find_remote_kept(remote: RemoteOutput) -> Kept | None:
-    """Return what an unfinished job keeps; None if it keeps nothing."""
-    begun = remote.begun()
-    finished = sorted(remote.parts())
-    if begun is None or not finished:
-        return None
-    totals = [remote.read_totals(*part) for part in finished]
-    units = sum(total.units for total in totals)
-    read = sum(total.read for total in totals)
-    return Kept(remote.folder, units, begun.get("units", units), read, begun.get("command", ""))
-
-
-def combine_remote(remote: RemoteOutput, *, overwrite: bool, report: Any) -> Finished:
+def combine_remote(remote: RemoteOutput, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished:
     """Join the parts of a divided job; see `bpejit.combine`.
 
     Raises
     ------
+    CorpusError
+        If there is nothing to write.
     OutputError
         If there are no parts, or some are missing.
     """
-    finished = join_remote(remote, report, overwrite=overwrite)
-    if finished is not None:
-        return finished
-    fields = remote.read_json(manifest_url(remote))
-    if fields is not None:
-        with suppress(KeyError, TypeError):
-            job = fields["job"]
-            inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
-            names = OutputNames(Path(remote.name), inputs, job["shard_tokens"] is not None, load_format(job["format"]))
-            done = read_finished_remote(remote, names, job)
-            if done is not None:
-                return done
-    raise no_remote_parts(remote)
-
-
-def read_finished_remote(remote: RemoteOutput, names: OutputNames, job: Mapping[str, Any]) -> Finished | None:
-    """Return the outputs of the same job if all of them exist, and None otherwise."""
-    with _mirror(remote, names) as local:
-        done = read_finished(local, job)
-        return None if done is None else _at_urls(remote, local, done)
+    finished = remote.join(names_of, report=report, overwrite=overwrite)
+    if finished is None:
+        fields = remote.read_json(manifest_url(remote)) or {}
+        with suppress(KeyError, TypeError, ValueError):
+            finished = remote.find_complete(names_of(Path(remote.name), fields["job"]), None)
+    if finished is None:
+        raise no_parts(remote.url, remote.folder)
+    return finished
 
 
 def find_remote_output(url: str) -> RemoteOutput:
@@ -740,9 +608,7 @@ def find_remote_output(url: str) -> RemoteOutput:
 def describes_remote_dataset(url: str) -> bool:
     """Return True if the job with the output at a URL, unfinished or complete, generates a data set."""
     remote = RemoteOutput(url.rstrip("/"), per_input=False)
-    fields = remote.begun() or remote.read_json(manifest_url(remote)) or {}
-    job = fields.get("job")
-    return isinstance(job, dict) and DATA_SET in job
+    return is_dataset(remote.begun() or remote.read_json(manifest_url(remote)) or {})
 
 
 def manifest_url(remote: RemoteOutput) -> str:

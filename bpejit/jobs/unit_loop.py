@@ -82,6 +82,10 @@ class AnyUnit(Protocol):
     def size(self) -> int | None:
         """Bytes of input; None if unknown."""
 
+    @property
+    def starts_document(self) -> bool:
+        """Whether a document begins with it."""
+
 
 class AnyChunker(Protocol):
     """Divides units into chunks."""

@@ -146,9 +146,9 @@ def test_nodes_with_another_copy_of_an_input_are_refused(
 ) -> None:
     """The driver tells other modification times than the nodes find, as for an old copy."""
     module = {
-        "encode": "bpejit.jobs.cluster_encoding",
+        "encode": "bpejit.jobs.cluster_jobs",
         "count": "bpejit.counting.cluster_counting",
-        "datagen": "bpejit.t2t.datagen.cluster_generation",
+        "datagen": "bpejit.jobs.cluster_jobs",
     }[stage]
     monkeypatch.setattr(f"{module}.modified_times", lambda paths: dict.fromkeys(paths, 10**18))
     assert cluster.address

@@ -141,8 +141,7 @@ def interrupting_exchange(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    modules = ("bpejit.jobs.finishing.exchange", "bpejit.t2t.datagen.dataset_finishing.exchange")
-    with mock.patch(modules[0], side_effect=KeyboardInterrupt), mock.patch(modules[1], side_effect=KeyboardInterrupt):
+    with mock.patch("bpejit.jobs.running.exchange", side_effect=KeyboardInterrupt):
         yield
 
 

@@ -16,9 +16,8 @@ from helpers.encoding import make_model
 
 import bpejit
 from bpejit.engines.base import no_progress
-from bpejit.jobs import encode_to_files
+from bpejit.jobs import running
 from bpejit.jobs.job_folder import held, is_held, remove_folder
-from bpejit.t2t.datagen import dataset_finishing
 
 PARTS = 4
 ROUNDS = 5
@@ -49,21 +48,21 @@ def generate(out: str, **options: Any) -> Any:
     return bpejit.generate_data("problem.toml", out, engine="serial", **options)
 
 
-@pytest.mark.parametrize(("make", "module"), [(encode, encode_to_files), (generate, dataset_finishing)])
+@pytest.mark.parametrize("make", [encode, generate])
 def test_parts_that_finish_together_are_joined_once(
-    make: Callable[..., Any], module: Any, work: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Any], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (work / "expected").mkdir()
     make("expected")
     together = threading.Barrier(PARTS)
-    find_missing = module.missing_parts
+    find_missing = running.missing_parts
 
     def wait(*arguments: Any) -> list[int]:
         together.wait()  # all parts are complete now, and each of them finds this
         found: list[int] = find_missing(*arguments)
         return found
 
-    monkeypatch.setattr(module, "missing_parts", wait)
+    monkeypatch.setattr(running, "missing_parts", wait)
     for number in range(ROUNDS):
         out = f"out{number}"
         (work / out).mkdir()
@@ -89,13 +88,14 @@ def test_parts_that_finish_together_are_joined_once(
 
 def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encode(".", shard="0/2")
-    find_missing = encode_to_files.missing_parts
+    find_missing = running.missing_parts
 
     def join(*arguments: Any) -> list[int]:
+        monkeypatch.setattr(running, "missing_parts", find_missing)
         bpejit.combine("tokens.bin")  # as another process may do meanwhile
         return find_missing(*arguments)
 
-    monkeypatch.setattr(encode_to_files, "missing_parts", join)
+    monkeypatch.setattr(running, "missing_parts", join)
     report = encode(".", shard="1/2")
     assert report.missing_parts == 0
     assert report.path is not None

@@ -19,7 +19,7 @@ import bpejit
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs import remote_output
 from bpejit.jobs.job_manifest import begun_manifest
-from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.tokenfiles import format_names
 
 pytestmark = pytest.mark.slow  # each job makes some twenty requests
@@ -191,7 +191,7 @@ def test_interrupted_anywhere(
                 if isinstance(raised, OutputError):
                     assert "access is denied" in str(raised) or "SlowDown" in str(raised)  # noqa: PT017
         assert f"{number}/x.bin.manifest.json" not in bucket.list_keys()
-        kept = find_remote_kept(RemoteOutput(out, False))
+        kept = RemoteOutput(out, False).kept()
         report = tokenizer.encode_files("in", out, resume=True, **options)
         assert report.kept_units == (0 if kept is None else kept.units)
         found = {key.partition("/")[2]: bucket.get(key) for key in bucket.list_keys() if key.startswith(f"{number}/")}

@@ -1,23 +1,17 @@
-"""The files of a data set: names of shards, unshuffled shards while they are generated, and the shuffled ones."""
+"""The names of the shards of data sets, and the files that shards are while they are generated."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from bpejit.arrays import Array
-from bpejit.jobs.job_folder import damaged, job_folder, read_record
-from bpejit.jobs.job_manifest import FORMAT, manifest_path
-from bpejit.jobs.output_files import listed_outputs
-from bpejit.storage.exchange import recover
-from bpejit.storage.outputs import check_outputs
+from bpejit.jobs.job_folder import damaged
 from bpejit.storage.temporary import sync_file
-from bpejit.t2t.record_formats.registry import load_record_format
 
 INCOMPLETE = ".incomplete"
 
@@ -56,73 +50,6 @@ def shard_name(
     'wmt-dev-00000-of-00001'
     """
     return f"{base}{'' if shuffled else '-unshuffled'}-{FILE_NAMES[split]}-{shard:05d}-of-{shards:05d}{suffix}"
-
-
-@dataclass(frozen=True)
-class DatasetNames:
-    """The names of the shards of a data set.
-
-    Parameters
-    ----------
-    out : Path
-        The folder, and the name with which the names of files begin.
-    splits : tuple of (str, int)
-        The name and the number of shards of each split.
-    suffix : str
-        End of the names of the shuffled shards.
-    """
-
-    out: Path
-    splits: tuple[tuple[str, int], ...]
-    suffix: str = ""
-
-    @property
-    def divided(self) -> bool:
-        """True: the data set consists of several files."""
-        return True
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the unfinished job."""
-        return job_folder(self.out)
-
-    @property
-    def manifest(self) -> Path:
-        """The manifest of the complete data set."""
-        return manifest_path(self.out, per_input=False)
-
-    @property
-    def slots(self) -> list[tuple[str, int, int]]:
-        """The split, the index and the number of shards of each shard, in order."""
-        return [(split, shard, shards) for split, shards in self.splits for shard in range(shards)]
-
-    def paths(self) -> list[Path]:
-        """Return the paths of the shuffled shards."""
-        return [self.out.with_name(shard_name(self.out.name, *slot, suffix=self.suffix)) for slot in self.slots]
-
-    def unshuffled(self) -> list[str]:
-        """Return the names of the shards while they are generated."""
-        return [shard_name(self.out.name, *slot, shuffled=False) for slot in self.slots]
-
-    def existing(self) -> list[Path]:
-        """Return the files of an earlier data set with this name, without its manifest."""
-        listed = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
-        return [path for path in dict.fromkeys((*self.paths(), *listed)) if os.path.lexists(path)]
-
-
-def names_of_job(out: Path, job: Mapping[str, Any]) -> DatasetNames:
-    """Return the names of a data set from what was asked for, as in the manifest."""
-    splits = tuple((str(split), int(shards)) for split, shards in job["splits"])
-    return DatasetNames(out, splits, load_record_format(job["format"]).suffix)
-
-
-def check_dataset_outputs(names: DatasetNames, *, inputs: Sequence[str], overwrite: bool) -> None:
-    """Raise OutputError if writing a data set would destroy data without permission (see `check_outputs`)."""
-    recover([*names.paths(), *names.existing(), names.manifest])
-    paths = list(dict.fromkeys((names.paths()[0], *names.existing())))
-    check_outputs(paths, inputs=inputs, overwrite=overwrite)
-    is_manifest = (read_record(names.manifest) or {}).get("format") == FORMAT
-    check_outputs([names.manifest], inputs=inputs, overwrite=overwrite or is_manifest)
 
 
 class UnshuffledShards:
@@ -195,8 +122,13 @@ class UnshuffledShards:
         self.sizes[shard] += data.size
         self._unsynced.add(shard)
 
-    def snapshot(self) -> tuple[list[int], list[Callable[[], None]]]:
-        """Return the sizes, and a list with a function that flushes to disk what was written."""
+    @property
+    def paths(self) -> list[Path]:
+        """The complete shards."""
+        return self._complete
+
+    def snapshot(self) -> list[Callable[[], None]]:
+        """Return a list with a function that flushes to disk what was written since the last call."""
         shards, self._unsynced = self._unsynced, set()
         paths = [self._paths[shard] for shard in sorted(shards)]
 
@@ -205,7 +137,7 @@ class UnshuffledShards:
                 with path.open("rb+") as file:
                     sync_file(file.fileno())
 
-        return list(self.sizes), [sync]
+        return [sync]
 
     def finish(self, *, synced: bool = True) -> None:
         """Flush all shards, and give them their names.
@@ -220,7 +152,7 @@ class UnshuffledShards:
         OSError
         """
         self.close()
-        for sync in self.snapshot()[1] if synced else ():
+        for sync in self.snapshot() if synced else ():
             sync()
         for path, complete in zip(self._paths, self._complete, strict=True):
             path.replace(complete)

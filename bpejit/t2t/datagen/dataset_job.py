@@ -1,24 +1,26 @@
-"""The generation of a data set as a job: its plan, what a run did, and the records of a part."""
+"""The generation of a data set as a kind of job: what a part does with its units, and what runs on a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from bpejit.corpus.fingerprints import times_sha256
-from bpejit.engines.base import Engine, Progress
-from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields, identify_part
-from bpejit.jobs.encode_to_files import slice_units
+from bpejit.encoding.codec import warm_encoding
+from bpejit.engines import make_engine
+from bpejit.engines.base import Engine, Job, Progress
+from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.job_folder import CHECKPOINT, write_record
-from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.remote_output import RemoteOutput
-from bpejit.jobs.unfinished import compare_text
-from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
-from bpejit.t2t.datagen.dataset_files import DatasetNames, UnshuffledShards
+from bpejit.jobs.job_plan import CompletePart, Finished, JobPlan
+from bpejit.jobs.running import finish_job
+from bpejit.jobs.unit_loop import AnyChunker, Seconds, Totals, UnitLoop
+from bpejit.storage.remote import is_remote
+from bpejit.t2t.datagen.dataset_files import UnshuffledShards
+from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.generation_job import (
     FeatureVocabulary,
     GeneratedChunk,
@@ -26,168 +28,196 @@ from bpejit.t2t.datagen.generation_job import (
     SampleJob,
     generate_records,
     sample_checksum,
+    warm_data_sets,
 )
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
+from bpejit.t2t.datagen.shard_shuffling import feature_names
+
+if TYPE_CHECKING:
+    from bpejit.engines.ray_cluster import RayCluster
+    from bpejit.engines.ray_worker import TaskReport
 
 
 @dataclass(frozen=True)
-class DatasetPlan:
+class DatasetPlan(JobPlan):
     """The generation of a data set before it runs.
 
     Parameters
     ----------
-    names : DatasetNames
-    units, mine : list of SampleUnit
-        All units, and those of the part that this process works on.
+    names, job, options, units, mine, remote
+        See `JobPlan`. Of the totals of the job, `documents` is the number of examples.
     vocabularies : dict of str to FeatureVocabulary
     settings : GenerationSettings
-    job : dict
-        What was asked for, as in the manifest.
-    options : JobOptions
     max_memory : int
         For shuffling.
-    remote : RemoteOutput, optional
-        The data set if it is at a URL. `names` are then in a scratch folder.
     """
 
-    names: DatasetNames
-    units: list[SampleUnit]
+    names: DatasetOutputs
     vocabularies: Mapping[str, FeatureVocabulary]
     settings: GenerationSettings
-    job: dict[str, Any]
-    options: JobOptions
     max_memory: int
-    remote: RemoteOutput | None = None
+
+    stage: ClassVar[str] = "bpejit datagen"
+    what: ClassVar[str] = "this data set"
+    done: ClassVar[str] = "generated"
 
     def worker_job(self) -> SampleJob:
         """Return the job that encodes samples as records in workers."""
         return SampleJob(partial(generate_records, self.vocabularies, self.settings))
 
     @property
-    def folder(self) -> Path:
-        """The folder of the unfinished job."""
-        return self.names.folder
-
-    def identity(self) -> dict[str, Any]:
-        """Return what the checkpoints of the part tell of it."""
-        return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
-
-    @property
     def paths(self) -> list[str]:
-        """The paths of the inputs."""
+        """The paths of all inputs, since samples may be paired from several."""
         return [entry["path"] for entry in self.job["inputs"]]
 
     @property
-    def mine(self) -> list[SampleUnit]:
-        """The units of the part."""
-        return self.units if self.options.part is None else slice_units(self.units, *self.options.part)  # type: ignore[arg-type,return-value]
+    def begun_fields(self) -> dict[str, Any]:
+        """The bound of the memory for shuffling."""
+        return {"max_memory": self.max_memory}
+
+    def make_engine(self, engine: str, workers: int | None) -> Engine:
+        """Return the engine for the units of the part."""
+        return make_engine(engine, workers, input_bytes=self.size, returns_arrays=True)
+
+    def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:  # noqa: ARG002 - chunks never differ
+        """Return what computes checksums of the samples of units."""
+        return SampleJob(sample_checksum), SampleChunker()  # type: ignore[return-value]
+
+    def run_units(
+        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
+    ) -> CompletePart:
+        """Generate the records of units, into unshuffled shards (see `JobPlan`)."""
+        loop = UnitLoop(self.mine, checkpoint, self.options.unit_bytes, seconds, report)
+        known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
+        shards = UnshuffledShards(folder, self.names.unshuffled(), *known)
+        modified = self.modified
+        records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
+
+        def fields() -> dict[str, Any]:
+            text = {"sha256": loop.text_sha256, "modified": modified}
+            counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(records)}
+            return {"totals": loop.totals.as_json(), "text": text, **counts}
+
+        results = loop.results(self.worker_job(), engine, SampleChunker())  # type: ignore[arg-type]
+        with closing(shards), Checkpoints(folder, self.identity) as checkpoints, closing(results):
+            for _, found in results:
+                if found is None:
+                    due = loop.end_unit()
+                    checkpoints.note(fields(), shards.snapshot(), write=due)
+                else:
+                    _append(shards, records, found)
+                    loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
+            checkpoints.wait()
+            # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
+            is_brief = checkpoint is None and not checkpoints.begun and self.options.part is None
+            shards.finish(synced=not is_brief)
+            complete = {**fields(), "complete": True, "features": feature_names(shards.paths)}
+            if not is_brief:
+                write_record(folder / CHECKPOINT, checkpoint_fields(complete, self.identity()))
+            return CompletePart(complete, is_brief)
 
     @property
-    def size(self) -> int | None:
-        """Bytes of input of the part; None if unknown."""
-        return size_of_units(self.mine)
+    def home(self) -> str:
+        """The current folder if a path is relative to it; otherwise empty."""
+        paths = [*([] if self.remote else [str(self.names.out)]), *self.paths]
+        return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
+
+    def seen_by_nodes(self) -> list[str]:
+        """Return the folder that relative paths refer to, and the first and the last local input."""
+        inputs = [path for path in self.paths if not is_remote(path)]
+        found = [*([self.home] if self.home else []), *inputs[:1], *inputs[-1:]]
+        return [os.path.join(self.home, path) for path in dict.fromkeys(found)]  # noqa: PTH118
+
+    def shared(self) -> SharedGeneration:
+        """Return what all tasks on a cluster have in common."""
+        return SharedGeneration(replace(self, units=range(len(self.units)), mine=()), self.home)
+
+    def units_of_nodes(self, part: int, parts: int) -> tuple[list[SampleUnit], list[str]]:
+        """Return the units of a part, and the paths of all inputs."""
+        return self.slice(part, parts), self.paths
+
+    def join_on_cluster(
+        self,
+        cluster: RayCluster,
+        shared: SharedGeneration,
+        totals: Totals,  # noqa: ARG002
+        report: Progress,
+    ) -> Finished | None:
+        """Shuffle the shards, each in a task."""
+        engine = _ShardEngine(cluster, shared.home)
+        if self.remote is None:
+            return finish_job(self.names, report, plan=self, engine=engine)
+        return self.remote.join(lambda _, __: self.names, report=report, engine=engine)
 
 
-@dataclass
-class DatasetResult:
-    """What a run did.
-
-    Parameters
-    ----------
-    totals : Totals
-        Of the part, or of the data set once it is complete. `documents` is the number of examples.
-    complete : bool
-    units, kept : int
-        Units of the part, and those that an earlier run had finished.
-    missing : int
-        Parts that are not complete yet.
-    seconds : Seconds
-    new_bytes : int
-        Bytes of text that this run has encoded.
-    """
-
-    totals: Totals
-    complete: bool
-    units: int
-    kept: int
-    missing: int
-    seconds: Seconds = field(default_factory=Seconds)
-    new_bytes: int = 0
-
-
-def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress) -> None:
-    """Compare the samples of finished units with those of a checkpoint if an input was modified since (see `compare_text`)."""
-    if checkpoint is not None and checkpoint["text"]["modified"] != times_sha256(plan.paths):
-        units = plan.mine[: checkpoint["totals"]["units"]]
-        chunker: Any = SampleChunker()
-        compare_text(plan, units, engine, SampleJob(sample_checksum), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
-
-
-def run_generation_part(
-    plan: DatasetPlan,
-    folder: Path,
-    engine: Engine,
-    checkpoint: Mapping[str, Any] | None,
-    report: Progress,
-    seconds: Seconds,
-) -> dict[str, Any]:
-    """Generate the records of the units of a part, and complete its unshuffled shards. Return the fields of its checkpoint.
-
-    A job that is not divided, and is too small for a checkpoint, has none in its folder either.
+@dataclass(frozen=True)
+class SharedGeneration:
+    """What all tasks have in common.
 
     Parameters
     ----------
-    plan : DatasetPlan
-    folder : Path
-        The folder of the part, locked by this process.
-    engine : Engine
-    checkpoint : dict, optional
-        The last checkpoint of the part, whose files are continued; None to begin.
-    report : callable
-    seconds : Seconds
-        Is added to.
-
-    Raises
-    ------
-    CorpusError
-    OSError
-        If a file cannot be written. The last checkpoint stays.
+    whole : DatasetPlan
+        Of the data set, with the number of its units alone.
+    home : str
+        The folder of the driver, if relative paths refer to it; otherwise empty.
     """
-    loop = UnitLoop(plan.mine, checkpoint, plan.options.unit_bytes, seconds, report)
-    known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
-    shards = UnshuffledShards(folder, plan.names.unshuffled(), *known)
-    modified = times_sha256(plan.paths)
-    records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
-    results = loop.results(plan.worker_job(), engine, SampleChunker())  # type: ignore[arg-type]
-    with closing(shards), Checkpoints(folder, plan.identity) as checkpoints, closing(results):
-        for _, found in results:
-            if found is None:
-                due = loop.end_unit()
-                sizes, flush = shards.snapshot()
-                checkpoints.note(_fields(loop, modified, sizes, shards.hashes, list(records)), flush, write=due)
-            else:
-                _append(shards, records, found)
-                loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
-        checkpoints.wait()
-        fields = {**_fields(loop, modified, shards.sizes, shards.hashes, records), "complete": True}
-        # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
-        is_brief = checkpoint is None and not checkpoints.begun and plan.options.part is None
-        shards.finish(synced=not is_brief)
-        if not is_brief:
-            write_record(folder / CHECKPOINT, checkpoint_fields(fields, plan.identity()))
-        return fields
+
+    whole: DatasetPlan
+    home: str
+
+    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding, warm_data_sets)
+
+    def plan(self, part: int, parts: int, units: list[SampleUnit]) -> DatasetPlan:
+        """Return the plan of a part, on the machine that works on it."""
+        if self.home:
+            os.chdir(self.home)
+        options = replace(self.whole.options, part=(part, parts), resume=True)
+        return replace(self.whole, options=options, mine=units)
 
 
-def _fields(
-    loop: UnitLoop,
-    modified: str,
-    sizes: list[int],
-    hashes: list[str],
-    records: list[int],
-) -> dict[str, Any]:
-    """Return the fields of a checkpoint."""
-    text = {"sha256": loop.text_sha256, "modified": modified}
-    return {"totals": loop.totals.as_json(), "text": text, "sizes": sizes, "hashes": hashes, "records": records}
+class _ShardEngine:
+    """Runs the job that shuffles shards, each shard as a task."""
+
+    def __init__(self, cluster: RayCluster, home: str) -> None:
+        self.workers = cluster.slots
+        self._cluster = cluster
+        self._home = home
+
+    def map_chunks(self, job: Job, chunks: Iterable[Any]) -> Iterator[Any]:
+        """Yield the result of each shard, in order."""
+        from bpejit.engines.ray_cluster import ClusterTask
+
+        shards = list(chunks)
+        tasks = [
+            ClusterTask(
+                f"{DatasetPlan.stage} shuffle {number + 1}/{len(shards)}",
+                "bpejit.t2t.datagen.dataset_job:shuffle_on_node",
+                (job, shard),
+            )
+            for number, shard in enumerate(shards)
+        ]
+        found: dict[int, Any] = {}
+        following = 0
+        for index, result in self._cluster.run(tasks, self._home):
+            found[index] = result
+            while following in found:
+                yield found.pop(following)
+                following += 1
+
+    def fold_chunks(self, job: Job, chunks: Iterable[Any], done: Callable[[Any], None]) -> list[Any]:
+        """Not used: shuffling has no combined result."""
+        raise NotImplementedError
+
+
+def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> int:  # noqa: ARG001
+    """Shuffle a shard: a task. Return its size in bytes."""
+    from bpejit.engines.ray_worker import warm_up
+
+    warm_up(warm_data_sets)
+    if home:
+        os.chdir(home)
+    size: int = job.start().run(shard)
+    return size
 
 
 def _append(shards: UnshuffledShards, records: list[int], found: GeneratedChunk) -> None:

@@ -10,7 +10,7 @@ from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
 from bpejit.options import takes
-from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY
+from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_files import load_problem
 from bpejit.t2t.datagen.problem_generation import (
     GenerationOptions,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
@@ -21,25 +22,20 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
+from bpejit.jobs.job_plan import JobResult, slice_units
+from bpejit.jobs.remote_output import RemoteOutput, check_remote, combine_remote
+from bpejit.jobs.running import combine_parts, run_job
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import StrPath, creating_folder
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
-from bpejit.t2t.datagen.dataset_files import DatasetNames, check_dataset_outputs
-from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
-from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult
+from bpejit.t2t.datagen.dataset_job import DatasetPlan
+from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
 from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
-from bpejit.t2t.datagen.generation_run import run_generation
 from bpejit.t2t.datagen.problem_declaration import Problem, generated_chunks, labels_of
-from bpejit.t2t.datagen.remote_dataset import (
-    StoredParts,
-    combine_remote_dataset,
-    fetch_vocabularies,
-    store_vocabularies,
-)
+from bpejit.t2t.datagen.remote_shards import fetch_vocabularies, store_vocabularies
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, plan_inputs
 from bpejit.t2t.datagen.vocabularies import find_vocabularies, vocabulary_names
@@ -173,10 +169,8 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         planned = working_time()
         if not options.dry_run:
             if not options.job.resume:  # otherwise a data set that exists may be the same one
-                if remote is None:
-                    check_dataset_outputs(samples.names, inputs=samples.paths, overwrite=options.job.overwrite)
-                else:
-                    StoredParts(remote, samples.names).check(samples.paths, overwrite=options.job.overwrite)
+                check: Any = samples.names.check if remote is None else partial(check_remote, remote, samples.names)
+                check(samples.paths, overwrite=options.job.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote.base, wanted, folder)
@@ -194,9 +188,9 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         if options.engine == RAY:
             result = _generate_on_cluster(plan, problem, options)
         else:
-            result = run_generation(plan, workers=options.workers, engine=options.engine, report=options.report)
+            result = run_job(plan, workers=options.workers, engine=options.engine, report=options.report)
     result.seconds.plan += stages.pop("plan")
-    return _report(result, plan.names, remote, paths, working_time() - begun, stages, options.job.part)
+    return _report(result, paths, working_time() - begun, stages, options.job.part)
 
 
 def _plan_report(plan: DatasetPlan, problem: Problem, options: GenerationOptions, *, estimated: bool) -> GenerationReport:
@@ -227,7 +221,7 @@ def _find_kept_units(plan: DatasetPlan) -> int:
     if plan.options.part is not None and plan.remote is None:
         checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
         return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
-    kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else find_remote_kept(plan.remote)
+    kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else plan.remote.kept()
     return 0 if kept is None else kept.units
 
 
@@ -237,9 +231,7 @@ def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[P
 
 
 def _report(
-    result: DatasetResult,
-    names: DatasetNames,
-    remote: RemoteOutput | None,
+    result: JobResult,
     vocabularies: tuple[Path | str, ...],
     seconds: float,
     stages: Mapping[str, float] = MappingProxyType({}),
@@ -247,8 +239,8 @@ def _report(
 ) -> GenerationReport:
     memory, worker_memory = peak_memory()
     return GenerationReport(
-        paths=_report_paths(names.paths(), remote) if result.complete else (),
-        manifest=_report_paths([names.manifest], remote)[0] if result.complete else None,
+        paths=() if result.finished is None else result.finished.paths,
+        manifest=None if result.finished is None else result.finished.manifest,
         vocabularies=vocabularies,
         examples=result.totals.documents,
         ids=result.totals.tokens,
@@ -269,35 +261,35 @@ def _report(
 def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
     """Join the parts of a data set; see `bpejit.combine`. `out` is the folder of the data, or its URL, and the name."""
     begun = working_time()
-    remote = RemoteOutput(out.rstrip("/"), False) if is_remote(out) else None
-    if remote is None:
-        names, totals = combine_dataset(Path(out), overwrite=overwrite, report=report)
+    options: dict[str, Any] = {"overwrite": overwrite, "report": report}
+    if is_remote(out):
+        finished = combine_remote(RemoteOutput(out.rstrip("/"), False), DatasetOutputs.of_job, **options)
     else:
-        names, totals = combine_remote_dataset(remote, overwrite=overwrite, report=report)
+        finished = combine_parts(Path(out), DatasetOutputs.of_job, **options)
     seconds = working_time() - begun
-    result = DatasetResult(totals, True, totals.units, totals.units, 0, Seconds(finish=seconds))
-    return _report(result, names, remote, (), seconds)
+    totals = finished.totals
+    return _report(JobResult(totals, finished, totals.units, totals.units, 0, Seconds(finish=seconds)), (), seconds)
 
 
-def _generate_on_cluster(plan: DatasetPlan, problem: Problem, options: GenerationOptions) -> DatasetResult:
+def _generate_on_cluster(plan: DatasetPlan, problem: Problem, options: GenerationOptions) -> JobResult:
     """Generate a data set on a Ray cluster."""
     from bpejit.engines.ray_cluster import connected
-    from bpejit.t2t.datagen.cluster_generation import generate_on_cluster
+    from bpejit.jobs.cluster_jobs import run_on_cluster
 
     _check_cluster_job(plan, problem)
     with connected(options.ray_address, workers=options.workers) as cluster:
         getattr(options.report, "message", _logger.info)(f"generating on {cluster.describe()}")
-        return generate_on_cluster(plan, cluster, report=options.report)
+        return run_on_cluster(plan, cluster, report=options.report)
 
 
 def _plan_on_cluster(plan: DatasetPlan, problem: Problem, options: GenerationOptions) -> tuple[int, int, str]:
     """Return how many tasks of a job run on a Ray cluster at the same time, the number of parts, and what the cluster is."""
     from bpejit.engines.ray_cluster import describe_cluster
-    from bpejit.t2t.datagen.cluster_generation import choose_dataset_parts
+    from bpejit.jobs.cluster_jobs import choose_parts
 
     _check_cluster_job(plan, problem)
     slots, name = describe_cluster(options.ray_address, options.workers)
-    parts = choose_dataset_parts(plan, slots)
+    parts = choose_parts(plan, slots)
     return min(slots, parts), parts, name
 
 
@@ -327,7 +319,7 @@ class SamplePlan:
 
     Parameters
     ----------
-    names : DatasetNames
+    names : DatasetOutputs
     units : list of SampleUnit
     sources : list of Source
         The inputs of a problem that a file describes.
@@ -335,7 +327,7 @@ class SamplePlan:
         Whether each split has samples of its own.
     """
 
-    names: DatasetNames
+    names: DatasetOutputs
     units: list[SampleUnit]
     sources: list[Source]
     per_split: bool
@@ -360,7 +352,7 @@ def plan_samples(
     """
     splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
     per_split = bool(problem.is_generate_per_split)
-    names = DatasetNames(folder / problem.dataset_filename(), splits, form.suffix)
+    names = DatasetOutputs(folder / problem.dataset_filename(), splits, form.suffix)
     chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
     units: list[SampleUnit] = []
     read: list[Source] = []
@@ -420,4 +412,6 @@ def plan_dataset(
         "unit_bytes": options.job.unit_bytes,
         "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in samples.sources],
     }
-    return DatasetPlan(names, samples.units, vocabularies, settings, job, options.job, options.max_memory, remote)
+    units, part = samples.units, options.job.part
+    mine = units if part is None else slice_units(units, *part)
+    return DatasetPlan(names, job, options.job, units, mine, remote, vocabularies, settings, options.max_memory)

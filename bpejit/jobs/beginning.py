@@ -1,22 +1,21 @@
-"""Unfinished jobs: check what an earlier run left for an output, begin a job, and describe where it goes on."""
+"""Begin jobs: check the outputs and what an earlier run left, and claim the job; `bpejit.jobs.job_plan` has the states."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from bpejit.corpus.fingerprints import modified_times
-from bpejit.engines.base import Engine, Job, Progress
-from bpejit.errors import BpejitError, CorpusError, OutputError
+from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
     WAIT_SECONDS,
     claim_record,
+    find_kept,
     found_parts,
     is_held,
     part_folder,
@@ -25,68 +24,82 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_manifest import begun_manifest, find_begun_difference
 from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan
 from bpejit.jobs.output_files import remove_links
-from bpejit.jobs.unit_loop import AnyChunker, AnyUnit, chain_checksum, size_of_units
 from bpejit.storage.files import check_writable, write_error
 
 
-class AnyOutputs(Protocol):
-    """The outputs of a job."""
+def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
+    """Check the outputs of a job, and what an earlier run left.
 
-    @property
-    def out(self) -> Path:
-        """The output as the user gave it."""
+    Parameters
+    ----------
+    plan : JobPlan
+    parts : int
+        The number of parts, unless the job is begun already.
+    say : callable
+        Called with remarks for the user.
+    patience : float
+        Seconds to wait for processes that work on the job, and end.
 
-    @property
-    def divided(self) -> bool:
-        """Whether it consists of several files."""
+    Returns
+    -------
+    Finished or int
+        The complete output if the job is resumed and nothing is left to do; otherwise the number of parts, which is that of the
+        unfinished job if that is resumed.
+
+    Raises
+    ------
+    OutputError
+    """
+    if plan.remote is not None:
+        return plan.remote.begin(plan, parts, say)
+    done = find_settled(plan.names, plan.job) if plan.options.resume else None
+    if done is not None:
+        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
+        return done
+    plan.names.check(plan.inputs, overwrite=plan.options.overwrite)
+    return prepare_folder(plan, say, parts=parts, patience=patience)
 
 
-class AnyPlan(Protocol):
-    """A job before it runs, such as a `JobPlan`."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the unfinished job."""
-
-    @property
-    def job(self) -> Mapping[str, Any]:
-        """What was asked for, as in the manifest."""
-
-    @property
-    def options(self) -> JobOptions:
-        """How the job runs."""
-
-    @property
-    def names(self) -> AnyOutputs:
-        """Its outputs."""
-
-    @property
-    def units(self) -> Sequence[Any]:
-        """All units."""
-
-    @property
-    def mine(self) -> Sequence[Any]:
-        """Those of the part that this process works on."""
-
-    @property
-    def paths(self) -> Sequence[str]:
-        """Their inputs."""
+def find_settled(names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+    """Return the complete outputs of a job, and remove the rest of the folder of the unfinished one."""
+    names.recover()
+    done = names.find_complete(job)
+    if done is not None and names.folder.exists() and not any(is_held(path) for _, _, path in found_parts(names.folder)):
+        remove_links(names.folder)
+        remove_folder(names.folder)
+    return done
 
 
 @contextmanager
-def without_empty_folder(plan: AnyPlan, folder: Path) -> Iterator[None]:
+def without_empty_job(plan: JobPlan) -> Iterator[None]:
+    """Remove the folder of the job after an error, unless it keeps finished units."""
+    try:
+        yield
+    except BaseException:
+        if find_kept(plan.names.out, per_input=plan.names.per_input) is None:
+            _remove_empty(plan, plan.folder)
+        raise
+
+
+@contextmanager
+def without_empty_folder(plan: JobPlan, folder: Path) -> Iterator[None]:
     """Remove the folder of a part after an error, unless it keeps finished units."""
     try:
         yield
     except BaseException:
         if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
-            with suppress(OutputError):
-                remove_folder(folder if plan.options.part else plan.folder)
-            if plan.options.per_input:
-                with suppress(OSError):
-                    plan.names.out.rmdir()  # if it is empty
+            _remove_empty(plan, folder if plan.options.part else plan.folder)
         raise
+
+
+def _remove_empty(plan: JobPlan, folder: Path) -> None:
+    with suppress(OutputError):
+        remove_folder(folder)
+    if plan.names.per_input:
+        with suppress(OSError):
+            plan.names.out.rmdir()  # if it is empty
 
 
 @contextmanager
@@ -100,17 +113,17 @@ def naming_output(out: Path) -> Iterator[None]:
         raise write_error(str(cause.filename or out), cause) from cause
 
 
-def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | None = None, patience: float = 0.0) -> int:
+def prepare_folder(plan: JobPlan, say: Callable[[str], None], *, parts: int, patience: float) -> int:
     """Check what an earlier run left, and remove it unless the job goes on from there.
 
     Parameters
     ----------
-    plan : AnyPlan
+    plan : JobPlan
     say : callable
         Called with remarks for the user.
-    parts : int, optional
-        The number of parts of a job that is not begun yet. An unfinished job with another number is resumed, unless `parts` is
-        None, or the plan is that of a part.
+    parts : int
+        The number of parts of a job that is not begun yet. An unfinished job with another number is resumed, unless the plan is
+        that of a part.
     patience : float
         Seconds to wait for processes that work on the job, and end.
 
@@ -124,19 +137,19 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     OutputError
     """
     options, folder = plan.options, plan.folder
-    wanted_parts = (options.part or (0, parts or 1))[1]
+    wanted_parts = (options.part or (0, parts))[1]
     if not folder.exists():
-        if options.per_input:
+        if plan.names.per_input:
             with suppress(FileExistsError):
                 folder.parent.mkdir(parents=True)
-        elif not plan.names.divided:
+        elif not plan.names.has_many_files:
             check_writable(plan.names.out)
         return wanted_parts
     found = found_parts(folder)
     begun = read_record(folder / MANIFEST)
     difference = find_begun_difference(begun, plan.job, options.texts)
     if begun is not None and difference is None and begun.get("parts") != wanted_parts:
-        if parts is None or options.part is not None:
+        if options.part is not None:
             difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
         else:
             wanted_parts = int(begun["parts"])
@@ -164,7 +177,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
             raise OutputError(_unfinished(remains))
     size = remove_folder(folder)
     say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
-    return parts or 1
+    return parts
 
 
 def continuing(begun: Mapping[str, Any] | None) -> str:
@@ -182,7 +195,7 @@ def _prepare_part(folder: Path, options: JobOptions) -> None:
         remove_folder(folder)
 
 
-def _wait_for_others(plan: AnyPlan, folders: Sequence[Path], patience: float) -> None:
+def _wait_for_others(plan: JobPlan, folders: Sequence[Path], patience: float) -> None:
     """Wait until no other process works on a job, whose parts are in `folders`."""
     until = time.monotonic() + patience
     while any(is_held(folder) for folder in folders):
@@ -210,26 +223,20 @@ def _count_units(folder: Path) -> int:
         return 0
 
 
-def begun_fields(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
-    """Return the manifest of an unfinished job, with other fields for joining its parts."""
+def begun_fields(plan: JobPlan, parts: int) -> dict[str, Any]:
+    """Return the manifest of an unfinished job."""
     options = plan.options
     told = {"command": options.command, "texts": {str(number): text for number, text in options.texts.items()}}
-    return begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": options.overwrite, **told, **others}
+    begun = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": options.overwrite}
+    return begun | told | plan.begun_fields
 
 
-def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
+def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:
     """Write the manifest of the unfinished job, unless another part has, and return it.
 
     That of a job that is not divided is flushed to disk with its first checkpoint.
-
-    Parameters
-    ----------
-    plan : AnyPlan
-    parts : int
-    **others
-        Other fields, for joining the parts, which may differ between them.
     """
-    fields = begun_fields(plan, parts, **others)
+    fields = begun_fields(plan, parts)
     try:
         if not claim_record(plan.folder / MANIFEST, fields, synced=parts > 1):
             difference = find_begun_difference(read_record(plan.folder / MANIFEST), plan.job, plan.options.texts)
@@ -242,57 +249,3 @@ def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
             raise
         raise write_error(str(plan.folder), cause) from cause
     return fields
-
-
-def compare_text(
-    plan: AnyPlan, units: Sequence[AnyUnit], engine: Engine, job: Job, chunker: AnyChunker, sha256: str, report: Progress
-) -> None:
-    """Compare the text of finished units with what was encoded, since an input has another modification time.
-
-    Parameters
-    ----------
-    plan : AnyPlan
-    units : list of units
-    engine : Engine
-    job : Job
-        The results of a worker are the checksum of a chunk, and its bytes of input.
-    chunker : AnyChunker
-        Divides the units as the run that encoded them.
-    sha256 : str
-        The hash of all checksums then (see `chain_checksum`).
-    report : callable
-        Progress.
-
-    Raises
-    ------
-    OutputError
-        If the text has changed.
-    """
-    found, done, size = "", 0, size_of_units(units)
-    report("compare", 0, size, "bytes")
-    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
-    with closing(results), suppress(CorpusError):  # it cannot be read as it could
-        for checksum, n_read in results:
-            found = chain_checksum(found, checksum)
-            done += n_read
-            report("compare", done, size, "bytes")
-    if found == sha256:
-        return
-    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
-    last = max(times, key=lambda path: times[path], default="-")
-    raise OutputError(
-        f"the text of {_units(len(units))} in `{plan.folder}` has changed: of the inputs, `{last}` was modified last; expected "
-        "the text that was encoded: restore it, or start again with `overwrite=True`"
-    )
-
-
-def describe_resumed(plan: AnyPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
-    """Return a remark about where a resumed part goes on."""
-    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
-    if not plan.mine:
-        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
-    if checkpoint is None:
-        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
-    if checkpoint.get("complete"):
-        return f"all {len(plan.mine)} units of {what} are encoded already"
-    return f"resuming {what} after {kept} of {len(plan.mine)} units"

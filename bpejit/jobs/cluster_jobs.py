@@ -1,0 +1,255 @@
+"""Run a job on a Ray cluster: its parts as tasks, which go on from their last checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bpejit.corpus.fingerprints import check_times, modified_times
+from bpejit.corpus.sources import absolute_path
+from bpejit.engines.base import Progress
+from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
+from bpejit.engines.ray_worker import TaskReport, warm_up
+from bpejit.errors import BpejitWarning, OutputError, warn_user
+from bpejit.jit.listening import working_time
+from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, WAIT_SECONDS, held, is_held, part_folder, read_record
+from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, remarks
+from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, missing_parts, run_part
+from bpejit.jobs.unit_loop import Seconds, Totals
+from bpejit.process_memory import peak_memory
+
+PARTS_PER_SLOT = 4
+"""Parts for each processor, so that the last ones to end leave few processors idle."""
+
+PART_BYTES = 4 << 30
+"""Larger parts would lose more of an index of documents, and take longer to hand over, when a node dies."""
+
+PATIENCE = 120.0
+"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
+
+DRIVER_PATIENCE = 15.0
+
+DRIVER = "driver"
+"""The folder whose lock the driver of a job holds."""
+
+_logger = logging.getLogger("bpejit")
+
+
+def choose_parts(plan: JobPlan, slots: int) -> int:
+    """Return the number of parts for a cluster that runs `slots` tasks at the same time."""
+    begins = sum(bool(unit.starts_document) for unit in plan.units)
+    by_size = -(-(plan.size or 0) // PART_BYTES)
+    return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
+
+
+def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> JobResult:
+    """Run a job on a cluster; the outputs are those of `run_job`.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Of the whole job.
+    cluster : RayCluster
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = working_time()
+    seconds = Seconds()
+    parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report, _logger.info), patience=DRIVER_PATIENCE)
+    if isinstance(parts, Finished):
+        return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
+    with _directed(plan):
+        if plan.remote is None:
+            claim_job(plan, parts)
+        shared = plan.shared()
+        seen = [] if plan.remote else [absolute_path(plan.folder / MANIFEST)]
+        cluster.prepare_nodes(plan.stage, shared.kernels, [*seen, *plan.seen_by_nodes()])
+        seconds.plan = working_time() - begun
+        kept = _find_parts(plan, parts)
+        totals, memory = _Run(plan, parts, kept, report).run(cluster, shared)
+        seconds.encode = working_time() - begun - seconds.plan
+        plan.check_totals(totals)
+    with naming_output(plan.names.out):
+        finished = plan.join_on_cluster(cluster, shared, totals, report)
+    if finished is None:
+        raise OutputError(
+            f"the outputs of `{plan.remote.url if plan.remote else plan.names.out}` were removed, or replaced by another "
+            "process; expected those of this job: run it again"
+        )
+    seconds.finish = working_time() - begun - seconds.plan - seconds.encode
+    before = sum(kept, Totals())
+    return JobResult(
+        totals,
+        finished._replace(totals=totals),
+        len(plan.units),
+        before.units,
+        0,
+        seconds,
+        memory,
+        parts,
+        totals.bytes - before.bytes,
+    )
+
+
+class _Run:
+    """The parts of a job that are not complete, as tasks.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    parts : int
+    kept : list of Totals
+        What an earlier run has finished of each part.
+    report : callable
+    """
+
+    def __init__(self, plan: JobPlan, parts: int, kept: Sequence[Totals], report: Progress) -> None:
+        self._plan = plan
+        self._parts = parts
+        self._found = list(kept)
+        self._kept_bytes = sum(totals.read for totals in kept)
+        self._report = report
+        self._done = [totals.read for totals in kept]
+        self._counted = [{"tokens": totals.tokens, "documents": totals.documents} for totals in kept]
+        if plan.remote is not None:
+            self._missing = sorted({*range(parts)} - {*plan.remote.stored_parts(parts)})
+        else:
+            self._missing = missing_parts(plan.folder, parts)
+        self._ended: set[int] = set()
+
+    def run(self, cluster: RayCluster, shared: Any) -> tuple[Totals, int]:
+        """Run the tasks; return the totals of all parts, and the peak memory of a worker."""
+        stage = self._plan.stage
+        tasks = []
+        for part in self._missing:
+            units, paths = self._plan.units_of_nodes(part, self._parts)
+            arguments = (part, self._parts, units, modified_times(paths))
+            tasks.append(
+                ClusterTask(f"{stage} part {part + 1}/{self._parts}", "bpejit.jobs.cluster_jobs:run_part_task", arguments)
+            )
+        memory = 0
+        warned: set[str] = set()
+        self._show()
+        for index, (fields, peak, messages) in cluster.run(tasks, shared, self._advance):
+            for message in sorted(messages - warned):
+                warn_user(message)
+            warned |= messages
+            part = self._missing[index]
+            totals = self._found[part] = self._plan.given_names(Totals.from_json(fields))
+            self._ended.add(part)
+            self._done[part] = totals.read
+            self._counted[part] = {"tokens": totals.tokens, "documents": totals.documents}
+            memory = max(memory, peak)
+            self._show()
+        return sum(self._found, Totals()), memory
+
+    def _advance(self, progress: TaskProgress) -> None:
+        for index, amount in progress.done.items():
+            part = self._missing[index]
+            if part not in self._ended:
+                self._done[part] = amount
+                self._counted[part] = progress.counted[index] or self._counted[part]
+        self._show()
+
+    def _show(self) -> None:
+        details = getattr(self._report, "details", None)
+        if details is not None:
+            details(**{name: sum(counts.get(name, 0) for counts in self._counted) for name in ("tokens", "documents")})
+        size = self._plan.size
+        total = None if size is None else max(size - self._kept_bytes, 0)
+        self._report("encode", sum(self._done) - self._kept_bytes, total, "bytes")
+
+
+def run_part_task(
+    shared: Any, part: int, parts: int, units: list[Any], times: dict[str, int | None], *, report: TaskReport
+) -> tuple[dict[str, Any], int, set[str]]:
+    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
+
+    The inputs must have the modification times that they have on the driver: a node may have an old copy.
+
+    Returns
+    -------
+    totals : dict
+    memory : int
+        Peak resident memory of the worker.
+    messages : set of str
+        Warnings, for the driver to give.
+    """
+    for kernels in shared.kernels:
+        warm_up(kernels)
+    plan: JobPlan = shared.plan(part, parts, units)
+    check_times(times)
+    before = Totals() if plan.remote else _kept_totals(part_folder(plan.folder, part, parts))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BpejitWarning)
+        shifted = ShiftedReport(report, None, before.read)
+        result = run_part(plan, workers=1, engine="serial", report=shifted, joins=False, patience=PATIENCE)
+    messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
+    return result.totals.as_json(), peak_memory()[0], messages
+
+
+def join_in_task(plan: JobPlan, cluster: RayCluster, shared: Any, total: int, report: Progress) -> Finished | None:
+    """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
+    report("combine", 0, total, "tokens")
+
+    def advance(progress: TaskProgress) -> None:
+        report("combine", sum(progress.done.values()), total, "tokens")
+
+    for _ in cluster.run([ClusterTask(f"{plan.stage} join", "bpejit.jobs.cluster_jobs:join_task", ())], shared, advance):
+        report("combine", total, total, "tokens")
+    if plan.remote is None:
+        return plan.names.find_complete(plan.job)
+    return plan.remote.find_complete(plan.names, plan.job)
+
+
+def join_task(shared: Any, *, report: TaskReport) -> None:
+    """Join the parts of a job: a task. Nothing happens if another one has just done so."""
+    names: JobOutputs = shared.names
+    if shared.remote is not None:
+        shared.remote.join(lambda _, __: names, report=report)
+        return
+    until = time.monotonic() + PATIENCE
+    while finish_job(names, report) is None:
+        if not (names.folder / MANIFEST).exists():
+            return
+        if time.monotonic() > until and is_held(names.folder / COMBINED):
+            raise OutputError(
+                f"another process joins the parts of `{names.out}` for {PATIENCE:.0f} seconds; expected it to end: end it, "
+                "and continue with `resume=True`"
+            )
+        time.sleep(WAIT_SECONDS)
+
+
+def _find_parts(plan: JobPlan, parts: int) -> list[Totals]:
+    """Return the totals of what each part keeps."""
+    if plan.remote is None:
+        return [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
+    complete = plan.remote.complete_parts(parts)
+    return [complete.get(part, Totals()) for part in range(parts)]
+
+
+def _kept_totals(folder: Path) -> Totals:
+    fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
+    return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
+
+
+@contextmanager
+def _directed(plan: JobPlan) -> Iterator[None]:
+    """Be the only driver of a job with local outputs; after an error, give up a job that keeps nothing."""
+    with ExitStack() as stack:
+        if plan.remote is not None:
+            stack.enter_context(plan.remote.released())
+        else:
+            stack.enter_context(without_empty_job(plan))
+            stack.enter_context(held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE))
+        yield

@@ -1,0 +1,228 @@
+"""Token files as the outputs of a job: the spools of its parts are joined, and turned into the files of its outputs."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.corpus.blocks import Skipped, no_texts
+from bpejit.engines.base import Engine, Progress
+from bpejit.errors import BpejitError, OutputError
+from bpejit.jobs.beginning import naming_output
+from bpejit.jobs.column_spools import SCHEMA, StoredColumns, check_rows
+from bpejit.jobs.early_files import EarlyFiles
+from bpejit.jobs.final_files import FinalFiles, adopts, write_final
+from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, write_record
+from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
+from bpejit.jobs.job_plan import FilePairs, Finished
+from bpejit.jobs.output_files import OutputNames, listed_outputs
+from bpejit.jobs.running import COMBINED, finish_job
+from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
+from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
+from bpejit.jobs.unit_loop import Totals
+from bpejit.storage.scratch import scratch_folder
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.registry import load_format
+
+LENGTHS = "token_lengths.npy"
+"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
+
+SHARED = (LENGTHS, SCHEMA)
+"""Files that all parts of a job write, equally, and that joining reads."""
+
+
+@dataclass(frozen=True)
+class EncodingOutputs(OutputNames):
+    """The outputs of an encoding job; for the parameters, see `OutputNames`."""
+
+    @classmethod
+    def of_job(cls, out: Path, job: Mapping[str, Any]) -> EncodingOutputs:
+        """Return the outputs of what was asked for, as in a manifest."""
+        inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
+        return cls(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
+
+    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+        if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
+            return None
+        paths = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
+        try:
+            form = load_format(fields["job"]["format"])
+            totals = Totals(
+                tokens=int(fields["tokens"]),
+                documents=int(fields["documents"]),
+                bytes=int(fields["bytes_read"]),
+                skipped=Skipped(int(fields["skipped"])),
+            )
+            dtype = str(fields["job"]["dtype"])
+        except (KeyError, TypeError, ValueError, BpejitError):
+            return None
+        if not paths or not all(any(Path(file).exists() for file in form.files(path)) for path in paths):
+            return None
+        return Finished(tuple(paths), self.manifest, totals, dtype, int(fields.get("left_out", 0)))
+
+    def write_final(
+        self,
+        begun: Mapping[str, Any],
+        checkpoints: Sequence[Mapping[str, Any]],
+        report: Progress,
+        *,
+        fresh: bool,
+        engine: Engine | None,  # noqa: ARG002 - one process writes all files
+    ) -> tuple[FilePairs, Finished]:
+        """Join the spools of complete parts, and write them as token files (see `JobOutputs`)."""
+        folder, job, parts = self.folder, begun["job"], len(checkpoints)
+        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
+        if not fresh:
+            _check_parts(folder, checkpoints)
+        has_ends = wants_ends(self.format, job["document_index"], parts)
+        files = FinalFiles.of_job(self, job, has_ends=has_ends, fresh=fresh)
+        spools, joined = part_folder(folder, 0, 1), checkpoints[0]
+        if parts > 1:
+            spools = folder / COMBINED
+            joined = read_record(spools / "complete") or {}
+            if "closed_sha256" not in joined:
+                hashes = [one["closed_sha256"] for one in checkpoints]
+                files = replace(files, fresh=True)
+                joined = {"closed_sha256": _join_spools(files, spools, job, hashes, totals.tokens, report)}
+                write_record(spools / "complete", joined)
+        found = read_closed(spools, sha256=joined["closed_sha256"])
+        # In the order of the outputs, not in that of their completion.
+        records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
+        outputs = [_described(record, self) for record in records]
+        pack = job.get("pack")
+        if pack is not None:  # ids that do not fill a row are left out
+            outputs = [_packed(output, pack) for output in outputs]
+        left_out = sum(record.tokens for record in records) - sum(output["tokens"] for output in outputs)
+        totals.tokens -= left_out
+        sums = {
+            "tokens": sum(output["tokens"] for output in outputs),
+            **({} if pack is None else {"left_out": left_out}),
+            "documents": totals.documents,
+            "bytes_read": totals.bytes,
+            "skipped": totals.skipped.count,
+        }
+        columns = None
+        if job.get("keep_columns"):
+            places = [part_folder(folder, index, parts) for index in range(parts)]
+            columns = StoredColumns.of(folder, places, records, job["keep_columns"])
+        pairs = write_final(files, spools, records, finished_manifest(job, sums, outputs), columns)
+        return pairs, Finished(tuple(map(self.path, records)), self.manifest, totals, files.dtype.name, left_out)
+
+    def join_remote(
+        self,
+        remote: Any,
+        begun: Mapping[str, Any],
+        report: Progress,
+        engine: Engine | None,
+    ) -> Finished | None:
+        """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
+        from bpejit.jobs.remote_output import STORING, at_urls, fetch_part, publish  # not at the top: most outputs are local
+
+        with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
+            local = self.moved(scratch / "outputs")
+            folder, parts = local.folder, int(begun["parts"])
+            folder.mkdir(parents=True)
+            write_record(folder / MANIFEST, dict(begun), synced=False)
+            for file in remote.list_files(remote.folder):
+                if file not in (MANIFEST, STORING) and not file.endswith(".tar"):
+                    with remote.access(f"{remote.folder}/{file}", "read") as (file_system, name):
+                        file_system.get_file(name, str(folder / file))
+            for part in range(parts):
+                report("fetch", part, parts, "parts")
+                fetch_part(remote, folder, part, parts)
+            try:
+                with naming_output(local.out):
+                    finished = finish_job(local, report, engine=engine)
+            except OutputError as error:
+                message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
+                raise OutputError(message) from None
+            assert finished is not None  # nobody else uses the folder
+            publish(remote, local, finished, overwrite=begun["overwrite"], report=report)
+            return at_urls(remote, local, finished)
+
+
+def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
+    """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
+    return document_index or parts > 1 or bool(getattr(form, "stores_documents", False))
+
+
+def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None:
+    """Compare columns, and the files that all parts share, with the hashes in the checkpoints of the parts."""
+    for part, one in enumerate(checkpoints):
+        check_rows(part_folder(folder, part, len(checkpoints)), one.get("columns_sha256", ()))
+        for name, found in one["shared"].items():
+            if not (folder / name).exists() or file_sha256(folder / name) != found:
+                raise damaged(folder / name, folder=folder)
+
+
+def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
+    path = names.path(record).relative_to(names.manifest.parent).as_posix()
+    counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
+    return {"path": path, **counts, **({"validation": True} if record.aside else {})}
+
+
+def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
+    """Return the description of an output with the ids in its rows, their number, and the ids that do not fill a row."""
+    rows, left_out = divmod(output["tokens"], pack)
+    return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
+
+
+def _join_spools(
+    files: FinalFiles, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
+) -> str:
+    """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
+
+    `hashes` are those of the records of each part.
+    """
+    form, dtype, has_ends = files.names.format, files.dtype, files.has_ends
+    folder = files.names.folder
+    lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
+    options = SinkOptions(
+        dtype=dtype,
+        has_ends=has_ends,
+        adopted=adopts(form),
+        sides=(False, True) if job["val_fraction"] else (False,),
+        shard_tokens=job["shard_tokens"],
+        shard_exact=job["shard_exact"],
+        token_lengths=lengths,
+        ids_position=form.ids_position or 0,
+    )
+    early = None if adopts(form) or job.get("keep_columns") else EarlyFiles(files, target, ())
+    records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
+    for index, found in enumerate(hashes):
+        spools = part_folder(folder, index, len(hashes))
+        for record in read_closed(spools, sha256=found):
+            records.setdefault((record.output, record.aside), []).append((spools, record))
+    sink = SpoolSink(target, options, None, None if early is None else early.note)
+    done = 0
+    try:
+        report("combine", 0, n_tokens, "tokens")
+        for output, aside in sorted(records):
+            sink.begin_output(output)
+            for spools, record in records[output, aside]:
+                n_bytes = record.bytes
+                for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
+                    try:
+                        sink.write(aside, ids, ends, n_bytes)
+                    except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end
+                        raise damaged(ids_path(spools, record.number), folder=spools) from cause
+                    n_bytes = 0
+                    done += int(ids.size)
+                    report("combine", done, n_tokens, "tokens")
+        sink.finish()
+        if early is not None:
+            early.finish()
+    finally:
+        sink.close()
+        if early is not None:
+            early.close()
+    return sink.closed_sha256

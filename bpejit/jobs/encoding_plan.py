@@ -1,0 +1,382 @@
+"""Encoding as a kind of job: what is asked for, the units, and what a part does with its units."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bpejit.corpus.blocks import no_texts
+from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.columns import plan_columns
+from bpejit.corpus.fingerprints import identify_inputs, times_sha256
+from bpejit.corpus.input_streams import STANDARD_INPUT
+from bpejit.corpus.sources import Source, absolute_path, absolute_sources, given_names, rename_records
+from bpejit.corpus.units import Unit, plan_units
+from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
+from bpejit.encoding.codec import warm_encoding
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines import make_engine
+from bpejit.engines.base import Engine, Job, Progress
+from bpejit.errors import OptionError
+from bpejit.jobs.column_spools import SCHEMA
+from bpejit.jobs.encode_job import ChecksumJob, EncodeJob, find_separator
+from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
+from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_plan import CompletePart, Finished, JobPlan, Store, slice_units
+from bpejit.jobs.job_run import PartRun, keeping_brief
+from bpejit.jobs.sampled_runs import run_sample
+from bpejit.jobs.spool_sink import SinkOptions, count_lengths
+from bpejit.jobs.unit_loop import AnyChunker, Seconds, Totals
+from bpejit.model import Model
+from bpejit.storage.outputs import InputFiles
+from bpejit.storage.remote import is_remote
+from bpejit.storage.temporary import hidden
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.registry import load_format
+
+if TYPE_CHECKING:
+    from bpejit.engines.ray_cluster import RayCluster
+
+
+@dataclass(frozen=True)
+class EncodingPlan(JobPlan):
+    """The encoding of inputs into token files.
+
+    Parameters
+    ----------
+    names, job, options, units, mine, remote
+        See `JobPlan`.
+    encoder : Encoder
+    sources : list of Source
+    dtype : np.dtype
+        Of the ids.
+    chunker : Chunker
+    read : InputFiles
+        The inputs, for comparison with the outputs.
+    columns : bytes, optional
+        The types of the columns to keep, as far as they are known.
+    """
+
+    names: EncodingOutputs
+    encoder: Encoder
+    sources: Sequence[Source]
+    dtype: np.dtype[Any]
+    chunker: Chunker
+    read: InputFiles
+    columns: bytes | None = None
+
+    stage: ClassVar[str] = "bpejit encode"
+    what: ClassVar[str] = "this job"
+    done: ClassVar[str] = "encoded"
+
+    @property
+    def paths(self) -> list[str]:
+        """The inputs of the part."""
+        return list(dict.fromkeys(source.path for unit in self.mine for source in unit.sources))
+
+    @property
+    def inputs(self) -> InputFiles:
+        """All inputs."""
+        return self.read
+
+    @cached_property
+    def modified(self) -> str | None:
+        """See `JobPlan`; None for a job that begins, and is too small for a checkpoint."""
+        known = self.options.resume or self.options.part is not None or len(self.mine) > 1
+        return times_sha256(self.paths) if known else None
+
+    def make_engine(self, engine: str, workers: int | None) -> Engine:
+        """Return the engine for the units of the part."""
+        releases_gil = self.encoder.splitter.automaton is not None
+        return make_engine(engine, workers, input_bytes=self.size, releases_gil=releases_gil, returns_arrays=True)
+
+    def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
+        """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
+        return ChecksumJob(), Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+
+    def run_units(
+        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
+    ) -> CompletePart:
+        """Encode the units that are missing, into spools (see `JobPlan`)."""
+        parts = (self.options.part or (0, 1))[1]
+        sink_options = self._sink_options(parts)
+        keeps_columns = bool(self.job.get("keep_columns"))
+        files = None
+        if parts == 1 and not adopts(self.names.format) and not keeps_columns:  # their types are known at the end
+            known = {"has_ends": sink_options.has_ends, "fresh": checkpoint is None}
+            files = FinalFiles.of_job(self.names, self.job, **known)
+        run = PartRun(
+            folder,
+            self.identity,
+            self.mine,
+            self.options,
+            sink_options,
+            seconds,
+            keeps_columns,
+            self.columns,
+            files,
+            self.modified,
+        )
+        return run.run(EncodeJob(self.encoder.model, self.dtype.name, self.encoder), engine, self.chunker, checkpoint, report)
+
+    def _sink_options(self, parts: int) -> SinkOptions:
+        options, form, model = self.options, self.names.format, self.encoder.model
+        by_token = options.shard_tokens is not None or bool(options.val_fraction)
+        lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size) if by_token else None
+        if self.columns is not None:
+            columns = self.columns
+            self._write_shared(SCHEMA, lambda path: path.write_bytes(columns))
+        if lengths is not None and parts > 1:
+            self._write_shared(LENGTHS, lambda path: np.save(path, lengths))
+        return SinkOptions(
+            dtype=self.dtype,
+            has_ends=wants_ends(form, options.document_index, parts),
+            adopted=adopts(form) and parts == 1,
+            sides=options.sides,
+            shard_tokens=options.shard_tokens if parts == 1 else None,
+            shard_exact=options.shard_exact,
+            token_lengths=lengths,
+            ids_position=(form.ids_position or 0) if parts == 1 else 0,
+        )
+
+    def _write_shared(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file that all parts write, equally, into the folder of the job."""
+        written = hidden(self.folder / name, f"tmp{Path(name).suffix}")
+        write(written)
+        written.replace(self.folder / name)
+
+    def check_totals(self, totals: Totals) -> None:
+        """Raise CorpusError if all records of a part were skipped."""
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
+
+    def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:
+        """Return a context that keeps a brief part after an error."""
+        return keeping_brief(folder, self.identity(), done)
+
+    def seen_by_nodes(self) -> list[str]:
+        """Return the first and the last local input."""
+        inputs = [source.path for source in (*self.sources[:1], *self.sources[-1:])]
+        return [absolute_path(path) for path in inputs if not is_remote(path)]
+
+    def shared(self) -> SharedEncoding:
+        """Return what all tasks on a cluster have in common."""
+        names = self.names
+        return SharedEncoding(
+            self.encoder.model,
+            absolute_path(names.out),
+            names.inputs,
+            names.divided,
+            names.format.name,
+            self.job,
+            self.dtype.name,
+            self.options,
+            self.chunker.chunk_bytes,
+            get_encoding_cache_budget(),
+            self.columns,
+            len(self.units),
+            self.remote,
+        )
+
+    def units_of_nodes(self, part: int, parts: int) -> tuple[list[Unit], list[str]]:
+        """Return the units of a part with absolute paths, and these."""
+        units = [unit._replace(sources=absolute_sources(unit.sources)) for unit in self.slice(part, parts)]
+        return units, [source.path for unit in units for source in unit.sources]
+
+    def given_names(self, totals: Totals) -> Totals:
+        """Return totals of a task with the names of inputs as the user gave them."""
+        return replace(totals, skipped=rename_records(totals.skipped, given_names(self.sources)))
+
+    def join_on_cluster(self, cluster: RayCluster, shared: SharedEncoding, totals: Totals, report: Progress) -> Finished | None:
+        """Join the parts in a task."""
+        from bpejit.jobs.cluster_jobs import join_in_task  # not at the top: most jobs run on one machine
+
+        return join_in_task(self, cluster, shared, totals.tokens, report)
+
+
+@dataclass
+class SharedEncoding:
+    """What all tasks of a job have in common: what makes an `EncodingPlan` on another machine.
+
+    Parameters
+    ----------
+    model : Model
+    out : str
+        Absolute.
+    inputs, divided, format
+        See `EncodingOutputs`.
+    job, dtype, options, chunk_bytes, columns, remote
+        See `EncodingPlan`.
+    cache_bytes : int
+        The cache budget of the driver.
+    n_units : int
+        The number of all units of the job.
+    """
+
+    model: Model
+    out: str
+    inputs: list[Path] | None
+    divided: bool
+    format: str
+    job: Mapping[str, Any]
+    dtype: str
+    options: JobOptions
+    chunk_bytes: int
+    cache_bytes: int
+    columns: bytes | None
+    n_units: int
+    remote: Store | None
+
+    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding,)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """An encoder, made once in each worker."""
+        set_encoding_cache_budget(self.cache_bytes)
+        return Encoder(self.model)
+
+    @property
+    def names(self) -> EncodingOutputs:
+        """The names of the outputs."""
+        return EncodingOutputs(Path(self.out), self.inputs, self.divided, load_format(self.format))
+
+    def plan(self, part: int, parts: int, units: list[Unit]) -> EncodingPlan:
+        """Return the plan of a part."""
+        options = replace(self.options, part=(part, parts), resume=True)
+        chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
+        known: tuple[Any, ...] = (self.encoder, [], np.dtype(self.dtype), chunker, InputFiles(()), self.columns)
+        return EncodingPlan(self.names, dict(self.job), options, range(self.n_units), units, self.remote, *known)
+
+
+def plan_job(
+    encoder: Encoder,
+    inputs: Any,
+    sources: list[Source],
+    out: Path,
+    options: JobOptions,
+    *,
+    remote: Store | None = None,
+    form: TokenFileFormat,
+    dtype: np.dtype[Any],
+    chunk_bytes: int,
+    input_options: dict[str, Any],
+    read: InputFiles | None = None,
+) -> EncodingPlan:
+    """Return the plan of a job.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    inputs : paths
+        As the user gave them.
+    sources : list of Source
+    out : Path
+        A file, or a folder for one output per input.
+    options : JobOptions
+    remote : Store, optional
+        The output if it is at a URL, the name of which is `out`.
+    form : TokenFileFormat
+    dtype : np.dtype
+        Of the ids.
+    chunk_bytes : int
+    input_options : dict
+        Options of reading that affect the ids, for the manifest.
+    read : InputFiles, optional
+        The inputs, if outputs have been compared with them.
+
+    Raises
+    ------
+    OptionError
+    """
+    model = encoder.model
+    pipes = [source.path for source in sources if source.size is None]
+    if pipes and (options.resume or options.part or options.per_input):
+        name = "standard input" if pipes[0] == STANDARD_INPUT else f"`{pipes[0]}`, a pipe,"
+        raise OptionError(
+            f"{name} can be read only once; expected files, since a job that is resumed, divided, or has an output for each "
+            "input reads ranges of them: write the text to a file first"
+        )
+    columns = plan_columns(sources) if input_options.get("keep_columns") else None
+    chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
+    separator = find_separator(model)
+    token = None
+    if separator is not None:
+        token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
+    units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
+    names = EncodingOutputs(
+        out, _output_names(inputs, sources) if options.per_input else None, options.shard_tokens is not None, form
+    )
+    job = {
+        "tokenizer_sha256": model.sha256,
+        "vocab_size": model.vocab_size,
+        "format": form.name,
+        "dtype": dtype.name,
+        **input_options,
+        "append": options.append,
+        "prepend": options.prepend,
+        "document_index": options.document_index,
+        "pack": options.pack,
+        "shard_tokens": options.shard_tokens,
+        "shard_exact": options.shard_exact,
+        "val_fraction": options.val_fraction,
+        "seed": options.seed if options.val_fraction else None,
+        "per_input": None if names.inputs is None else [str(name) for name in names.inputs],
+        "unit_bytes": options.unit_bytes,
+        "inputs": identify_inputs(sources),
+    }
+    mine = units if options.part is None else slice_units(units, *options.part)
+    read = read or InputFiles([source.path for source in sources])
+    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, dtype, chunker, read, columns)
+
+
+def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
+    """Return the path of each input below the deepest folder that contains all inputs, for the names of outputs."""
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    common = os.path.commonpath([_base(os.fspath(name)) for name in given])
+    names = [Path(os.path.relpath(_local(source.path), common)) for source in sources]
+    repeated = [str(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise OptionError(
+            f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
+        )
+    return names
+
+
+def _local(name: str) -> str:
+    """Return the path of an input, and for a URL the path on its server."""
+    return f"/{name.partition('://')[2]}" if is_remote(name) else name
+
+
+def _base(name: str) -> Path:
+    name = _local(name)
+    path = Path(os.path.abspath(name))  # noqa: PTH100
+    if path.is_dir():
+        return path
+    if glob.has_magic(name) and not path.exists():
+        return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
+    return path.parent
+
+
+def estimate_job(plan: EncodingPlan, workers: int) -> tuple[int, float]:
+    """Return the expected number of ids and seconds of a part, from the first chunks of a few of its units.
+
+    Parameters
+    ----------
+    plan : EncodingPlan
+    workers : int
+        Number of chunks that are encoded at the same time.
+    """
+    worker = EncodeJob(plan.encoder.model, plan.dtype.name, plan.encoder).start()
+    sample = run_sample(worker, plan.mine, plan.chunker)
+    share, seconds = sample.expect(plan.size or 0, workers)
+    return round(sum(int(encoded.ids.size) for encoded in sample.results) * share), seconds

@@ -1,0 +1,468 @@
+"""The interfaces of jobs, and the states in which a run may find one.
+
+A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
+`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts). Everything else is the same for
+all kinds: `bpejit.jobs.beginning` decides what happens to what an earlier run left, `bpejit.jobs.running` runs and joins parts
+on this machine, `bpejit.jobs.remote_output` does so for outputs at URLs, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
+
+What a kill leaves, and what the next run of the same job does with `resume=True`:
+
+====================  =====================================  ================================================================
+killed while it       leaves                                 the next run
+====================  =====================================  ================================================================
+checks outputs        nothing                                begins
+claims the job        `manifest.json`, no checkpoint         begins; other options are no error, since nothing is finished
+works on a part       files that only grow, and, after       checks that the checkpoint is of this part and job, and that
+                      the first units, `checkpoint.json`     the files have what they had then; compares the text if an
+                                                             input was modified; cuts off what follows, and goes on
+completes a part      a checkpoint with `complete`           works on the other parts
+joins parts           complete parts, and files in           joins them again; files in `final` whose hashes are right stay
+                      `combined` and `final`
+exchanges files       a journal beside the outputs, and      undoes the exchange, or completes it; finds the complete job,
+                      `links.json`                           or joins again
+removes its folder    the complete output, and a rest        finds the complete job, and removes the rest
+====================  =====================================  ================================================================
+
+Without `resume=True`, finished units are an error unless `overwrite=True`. At a URL, a part is one object, which exists if it
+is complete; `storing.json` has the names of the final files before the first of them is stored, so that they may be replaced,
+and the manifest of the output is stored last.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from bpejit.corpus.fingerprints import times_sha256
+from bpejit.engines.base import Engine, Job, Progress
+from bpejit.jobs.checkpoints import identify_part
+from bpejit.jobs.job_folder import Kept, job_folder, read_record
+from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.unit_loop import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
+from bpejit.storage.exchange import recover
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import InputFiles, check_outputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from bpejit.engines.ray_cluster import RayCluster
+
+NamesOf = Callable[[Path, Mapping[str, Any]], "JobOutputs"]
+"""Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
+ValueError if that is broken."""
+
+FilePairs = Sequence[tuple[Path, Path]]
+"""Complete files in the folder of a job, and their final paths."""
+
+
+class Finished(NamedTuple):
+    """The outputs of a complete job.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        The files: paths, or URLs.
+    manifest : Path or str
+    totals : Totals
+    dtype : str
+        Of ids in token files.
+    left_out : int
+        Ids that do not fill a row, which `totals` does not count.
+    """
+
+    paths: tuple[Path | str, ...]
+    manifest: Path | str
+    totals: Totals
+    dtype: str = ""
+    left_out: int = 0
+
+
+@dataclass
+class JobResult:
+    """What a run of a job did.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the part, or of the job once it is complete.
+    finished : Finished, optional
+        The outputs; None if other parts are missing.
+    units, kept : int
+        Units of the part, and those that an earlier run had finished.
+    missing : int
+        Parts that are not complete yet.
+    seconds : Seconds
+    worker_memory : int
+        Peak resident memory of the largest worker on a cluster, in bytes.
+    parts : int
+        The number of parts of the job.
+    new_bytes : int
+        Bytes of text that this run has encoded.
+    """
+
+    totals: Totals
+    finished: Finished | None
+    units: int
+    kept: int
+    missing: int
+    seconds: Seconds = field(default_factory=Seconds)
+    worker_memory: int = 0
+    parts: int = 1
+    new_bytes: int = 0
+
+
+class CompletePart(NamedTuple):
+    """A part whose units are all finished.
+
+    Parameters
+    ----------
+    fields : dict
+        Those of its checkpoint.
+    brief : bool
+        True for an undivided job that is so small that no checkpoint was written: if it is killed, it begins again.
+    """
+
+    fields: Mapping[str, Any]
+    brief: bool = False
+
+
+@dataclass(frozen=True)
+class JobOutputs(ABC):
+    """The outputs of a job, and how the parts of it become these.
+
+    Parameters
+    ----------
+    out : Path
+        The output as the user gave it.
+    """
+
+    out: Path
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return False
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the job writes other files than `out`."""
+        return True
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return self.out / ".bpejit-job" if self.per_input else job_folder(self.out)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of the complete job."""
+        return manifest_path(self.out, per_input=self.per_input)
+
+    @abstractmethod
+    def first_files(self) -> list[Path]:
+        """Return files that the job will write; at least those of its first output."""
+
+    @abstractmethod
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+
+    @abstractmethod
+    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+
+    @abstractmethod
+    def write_final(
+        self,
+        begun: Mapping[str, Any],
+        checkpoints: Sequence[Mapping[str, Any]],
+        report: Progress,
+        *,
+        fresh: bool,
+        engine: Engine | None,
+    ) -> tuple[FilePairs, Finished]:
+        """Write the final files of complete parts, and the manifest, into the folder `final` of the job.
+
+        Parameters
+        ----------
+        begun : dict
+            The manifest of the unfinished job.
+        checkpoints : list of dict
+            Those of all parts.
+        report : callable
+        fresh : bool
+            Whether this process has written all that is in the folder, which then is not compared with its hashes.
+        engine : Engine, optional
+            By default the kind of job chooses one.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+        """
+
+    @abstractmethod
+    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
+        """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
+
+    def stored_name(self, name: str) -> str:
+        """Return the name of a file of a part in the object that the part is at a URL."""
+        return name
+
+    def moved(self, folder: Path) -> Self:
+        """Return the same outputs in a new folder, which is created."""
+        folder.mkdir()
+        return replace(self, out=folder if self.per_input else folder / self.out.name)
+
+    def find_complete(self, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+        fields = read_record(self.manifest)
+        if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
+            return None
+        return self.read_complete(fields)
+
+    def recover(self) -> None:
+        """Undo or complete the exchange of an earlier run that was interrupted (see `bpejit.storage.exchange`)."""
+        recover([*self.existing(), *self.first_files(), self.manifest], tree=self.out if self.per_input else None)
+
+    def check(self, inputs: Iterable[StrPath] | InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
+        self.recover()
+        inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
+        paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
+        check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
+        # A manifest without its outputs describes nothing, and is replaced.
+        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
+        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
+
+
+class Store(ABC):
+    """Where an output at a URL, and the finished parts of its job, are."""
+
+    url: str
+    """Of the output."""
+
+    @abstractmethod
+    def begin(self, plan: JobPlan, parts: int, say: Callable[[str], None]) -> Finished | int:
+        """Check the outputs and what an earlier run left, and claim the job (see `bpejit.jobs.beginning.begin_job`)."""
+
+    @abstractmethod
+    def default_parts(self, units: Sequence[Any]) -> int:
+        """Return the number of parts of a job with some units, if it is not divided among machines."""
+
+    @abstractmethod
+    def run_part(self, plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool) -> JobResult:
+        """Run a part of a begun job, store it, and join all parts if it was the last one."""
+
+    @abstractmethod
+    def stored_parts(self, parts: int) -> list[int]:
+        """Return the indices of the finished parts of a job that is divided into `parts`."""
+
+    @abstractmethod
+    def complete_parts(self, parts: int) -> dict[int, Totals]:
+        """Return the totals of these."""
+
+    @abstractmethod
+    def kept(self) -> Kept | None:
+        """Return what the unfinished job keeps; None if it keeps nothing."""
+
+    @abstractmethod
+    def released(self) -> AbstractContextManager[None]:
+        """Return a context that gives up the claim of the job after an error, unless finished parts are stored."""
+
+    @abstractmethod
+    def find_complete(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+
+    @abstractmethod
+    def join(
+        self, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
+    ) -> Finished | None:
+        """Write and store the final files of a job whose parts are complete.
+
+        Parameters
+        ----------
+        names_of : callable
+            Returns the outputs of a job that a manifest describes.
+        report : callable
+        engine : Engine, optional
+        overwrite : bool
+            Whether to replace existing files, also if the job was begun without.
+
+        Returns
+        -------
+        Finished, optional
+            None if another process has done this in the meantime, or there is no job.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OutputError, OSError
+            If a part is missing, or a file cannot be written. The parts stay.
+        """
+
+
+@dataclass(frozen=True)
+class JobPlan(ABC):
+    """A job, or a part of one, before it runs.
+
+    Parameters
+    ----------
+    names : JobOutputs
+    job : dict
+        What was asked for, as in the manifest.
+    options : JobOptions
+    units, mine : list of units
+        All units, and those of the part that this process works on.
+    remote : Store, optional
+        The output if it is at a URL. Then the paths in `names` are placeholders.
+    """
+
+    names: JobOutputs
+    job: Mapping[str, Any]
+    options: JobOptions
+    units: Sequence[Any]
+    mine: Sequence[Any]
+    remote: Store | None
+
+    stage: ClassVar[str]
+    """The command, for the names of tasks on a cluster."""
+
+    what: ClassVar[str]
+    """What messages call the job."""
+
+    done: ClassVar[str]
+    """What messages say of finished units."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return self.names.folder
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of input of the part; None if unknown."""
+        return size_of_units(self.mine)
+
+    @property
+    @abstractmethod
+    def paths(self) -> list[str]:
+        """The inputs of the part."""
+
+    @property
+    def inputs(self) -> InputFiles:
+        """All inputs, for comparison with the outputs."""
+        return InputFiles([entry["path"] for entry in self.job["inputs"]])
+
+    @property
+    def begun_fields(self) -> dict[str, Any]:
+        """Fields of the manifest of the unfinished job that only joining needs, and that may differ between parts."""
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the checkpoints of the part tell of it."""
+        return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
+
+    def part(self, part: int, parts: int) -> Self:
+        """Return the plan of a part; what exists of the part is resumed."""
+        return replace(self, options=replace(self.options, part=(part, parts), resume=True), mine=self.slice(part, parts))
+
+    def slice(self, part: int, parts: int) -> list[Any]:
+        """Return the units of a part."""
+        return slice_units(self.units, part, parts)
+
+    @abstractmethod
+    def make_engine(self, engine: str, workers: int | None) -> Engine:
+        """Return the engine for the units of the part."""
+
+    @cached_property
+    def modified(self) -> str | None:
+        """A hash of the modification times of the inputs, from before they are read."""
+        return times_sha256(self.paths)
+
+    @abstractmethod
+    def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
+        """Return the job whose results are checksums of chunks and their bytes of input, and what divides units into chunks."""
+
+    @abstractmethod
+    def run_units(
+        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
+    ) -> CompletePart:
+        """Work on the units that are missing.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder of the part, locked by this process.
+        checkpoint : dict, optional
+            The last checkpoint, whose files are continued; None to begin.
+        engine : Engine
+        report : callable
+        seconds : Seconds
+            Is added to.
+
+        Raises
+        ------
+        CorpusError
+        OSError
+            If a file cannot be written. The last checkpoint stays.
+        """
+
+    def check_totals(self, totals: Totals) -> None:  # noqa: B027 - not all kinds have a check
+        """Raise CorpusError if a complete part has nothing that could be written."""
+
+    def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context that keeps a brief part after an error, so that it can be resumed."""
+        return nullcontext()
+
+    @abstractmethod
+    def seen_by_nodes(self) -> list[str]:
+        """Return local files that all nodes of a cluster must see."""
+
+    @abstractmethod
+    def shared(self) -> Any:
+        """Return what all tasks on a cluster have in common: can be pickled, and has a method `plan(part, parts, units)`."""
+
+    @abstractmethod
+    def units_of_nodes(self, part: int, parts: int) -> tuple[list[Any], list[str]]:
+        """Return the units of a part as other machines read them, and the paths of their inputs there."""
+
+    def given_names(self, totals: Totals) -> Totals:
+        """Return totals of a task with the names of inputs as the user gave them."""
+        return totals
+
+    @abstractmethod
+    def join_on_cluster(self, cluster: RayCluster, shared: Any, totals: Totals, report: Progress) -> Finished | None:
+        """Join the parts of the job; None if the outputs are not there."""
+
+
+def slice_units(units: Sequence[AnyUnit], part: int, parts: int) -> list[Any]:
+    """Return the units of a part: a range of all of them, such that all parts have about the same number of bytes.
+
+    A part begins where a document begins.
+    """
+    starts = np.cumsum([0, *(unit.size or 0 for unit in units)])
+    begins = [index for index, unit in enumerate(units) if unit.starts_document]
+    borders = []
+    for index in (part, part + 1):
+        wanted = int(starts[-1]) * index // parts
+        borders.append(
+            next((begin for begin in begins if starts[begin] >= wanted), len(units)) if index < parts else len(units)
+        )
+    return list(units[borders[0] : borders[1]])
+
+
+def remarks(report: Progress, default: Callable[[str], None]) -> Callable[[str], None]:
+    """Return the function that a progress callback has for remarks to the user."""
+    say: Callable[[str], None] = getattr(report, "message", None) or default
+    return say

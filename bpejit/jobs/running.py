@@ -1,0 +1,433 @@
+"""Run jobs on this machine: parts one after the other, and joining of parts that are complete."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bpejit.corpus.fingerprints import modified_times
+from bpejit.engines.base import Engine, Progress
+from bpejit.errors import CorpusError, OutputError
+from bpejit.jit.listening import working_time
+from bpejit.jobs.beginning import begin_job, claim_job, find_settled, naming_output, without_empty_folder
+from bpejit.jobs.checkpoints import complete_checkpoints, read_checkpoint
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    LockHeldError,
+    held,
+    job_folder,
+    part_folder,
+    read_record,
+    remove_folder,
+    write_record,
+)
+from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
+from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf, remarks
+from bpejit.jobs.output_files import exchange, remove_links
+from bpejit.jobs.unit_loop import Seconds, Totals, chain_checksum, size_of_units
+from bpejit.storage.files import creating_folder
+
+_logger = logging.getLogger("bpejit")
+
+COMBINED = "combined"
+"""The folder with the joined parts, below that of the job; its lock is held while they are joined."""
+
+DATA_SET = "data_set"
+"""The field in the description of a job that only data sets have."""
+
+_MOST_PARTS = 8
+"""Number of missing parts that a message lists."""
+
+
+def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+    """Run a job, or the part of it that this process works on.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    workers, engine
+        How the work is distributed.
+    report : callable
+        Progress. If it has a method `message`, that is called with remarks for the user.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = working_time()
+    say = remarks(report, _logger.info)
+    wanted = 1 if plan.remote is None else plan.remote.default_parts(plan.units)
+    parts = begin_job(plan, wanted if plan.options.part is None else plan.options.part[1], say)
+    if isinstance(parts, Finished):
+        return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
+    planning = working_time() - begun
+    if plan.options.part is not None or parts == 1:
+        result = run_part(plan, workers=workers, engine=engine, report=report)
+    else:
+        if plan.remote is None:
+            say(f"the unfinished job has {parts} parts, which this run works on one after the other")
+        result = _run_parts(plan, parts, workers=workers, engine=engine, report=report)
+    result.seconds.plan += planning
+    return result
+
+
+def run_part(
+    plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool = True, patience: float = 0.0
+) -> JobResult:
+    """Run the part of a begun job that this process works on, and join all parts if it was the last one.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Without a part, the job has one.
+    workers, engine, report
+        As for `run_job`.
+    joins : bool
+        False if another process writes the manifest of the unfinished job, and joins the parts.
+    patience : float
+        Seconds to wait for another process that works on this part, and ends.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = working_time()
+    seconds = Seconds()
+    say = remarks(report, _logger.info)
+    if plan.remote is not None:
+        return plan.remote.run_part(plan, workers=workers, engine=engine, report=report, joins=joins)
+    part, parts = plan.options.part or (0, 1)
+    folder = part_folder(plan.folder, part, parts)
+    works = f"works on {plan.what if parts == 1 else f'part {part} of {plan.what}'}"
+    with held(folder, works, patience=patience), without_empty_folder(plan, folder):
+        claimed = claim_job(plan, parts) if joins else None
+        checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
+        kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        if plan.options.resume:
+            say(_describe_resumed(plan, kept.units, checkpoint))
+        spread = plan.make_engine(engine, workers)
+        if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
+            _compare_text(plan, kept.units, checkpoint, spread, report)
+        seconds.plan = working_time() - begun
+        if checkpoint is not None and checkpoint.get("complete"):
+            done = CompletePart(checkpoint)
+        else:
+            with naming_output(plan.names.out):
+                done = plan.run_units(folder, checkpoint, spread, report, seconds)
+        totals = Totals.from_json(done.fields["totals"])
+        before = working_time()
+        missing = 0 if done.brief else len(missing_parts(plan.folder, parts)) if joins else parts
+        finished = None
+        if joins:
+            plan.check_totals(totals)
+        if not missing:
+            with naming_output(plan.names.out), plan.keeping(folder, done):
+                # What this process has written itself is not compared with its hashes.
+                written = [done.fields] if checkpoint is None and parts == 1 else None
+                finished = finish_job(
+                    plan.names, report, begun=claimed if done.brief else None, written=written, plan=plan, engine=spread
+                )
+        if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():
+            missing, finished = 0, find_settled(plan.names, plan.job)  # another process has just joined the parts
+        if finished is None and not missing:
+            say("all parts are complete, and another process joins them")
+        seconds.finish += working_time() - before
+    whole = totals if finished is None else finished.totals
+    return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=totals.bytes - kept.bytes)
+
+
+class ShiftedReport:
+    """Progress of parts that run one after the other, as that of one job. Remarks about single parts are left out.
+
+    Parameters
+    ----------
+    report : callable
+    total : int, optional
+        Bytes of input of the job.
+    done : int
+        Bytes that were done before.
+    """
+
+    def __init__(self, report: Progress, total: int | None, done: int = 0) -> None:
+        self._report = report
+        self._total = total
+        self._before = done
+        self._done = 0
+        self._counted: dict[str, int] = {}
+        self._counted_before: dict[str, int] = {}
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        """Report an amount, with what was done before."""
+        if stage != "encode":
+            self._report(stage, done, total, unit)
+            return
+        self._done = done
+        self._report(stage, self._before + done, self._total, unit)
+
+    def details(self, **counted: int) -> None:
+        """Report further counts, such as `tokens`, with those of earlier parts."""
+        self._counted = counted
+        details = getattr(self._report, "details", None)
+        if details is not None:
+            details(**{name: self._counted_before.get(name, 0) + count for name, count in counted.items()})
+
+    def message(self, text: str) -> None:
+        """Ignore a remark."""
+
+    def end_part(self, kept: int) -> None:
+        """Begin the next part; `kept` bytes of the last one had been done by an earlier run."""
+        self._before += self._done
+        for name, count in self._counted.items():
+            self._counted_before[name] = self._counted_before.get(name, 0) + count
+        self._done, self._counted = 0, {}
+        if self._total is not None:
+            self._total = max(self._total - kept, 0)
+
+
+def _run_parts(plan: JobPlan, parts: int, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+    """Run the parts of an unfinished job in this process, one after the other, and join them."""
+    seconds = Seconds()
+    kept = new_bytes = 0
+    shifted = ShiftedReport(report, plan.size)
+    for part in range(parts):
+        # All parts of a remote output may be there already, so only the last one joins.
+        joins = plan.remote is None or part == parts - 1
+        result = run_part(plan.part(part, parts), workers=workers, engine=engine, report=shifted, joins=joins)
+        shifted.end_part(0 if result.new_bytes else result.totals.read)
+        kept += result.kept
+        new_bytes += result.new_bytes
+        for name, value in vars(result.seconds).items():
+            setattr(seconds, name, getattr(seconds, name) + value)
+    return JobResult(
+        result.totals, result.finished, len(plan.units), kept, result.missing, seconds, parts=parts, new_bytes=new_bytes
+    )
+
+
+def _compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
+    """Compare the text of finished units with what was encoded, since an input has another modification time.
+
+    Raises
+    ------
+    OutputError
+        If the text has changed.
+    """
+    job, chunker = plan.checksum_job(checkpoint)
+    units = plan.mine[:kept]
+    found, done, size = "", 0, size_of_units(units)
+    report("compare", 0, size, "bytes")
+    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
+    with closing(results), suppress(CorpusError):  # it cannot be read as it could
+        for checksum, n_read in results:
+            found = chain_checksum(found, checksum)
+            done += n_read
+            report("compare", done, size, "bytes")
+    if found == checkpoint["text"]["sha256"]:
+        return
+    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
+    last = max(times, key=lambda path: times[path], default="-")
+    raise OutputError(
+        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
+        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
+    )
+
+
+def _describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
+    """Return a remark about where a resumed part goes on."""
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if not plan.mine:
+        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"
+
+
+def missing_parts(folder: Path, parts: int) -> list[int]:
+    """Return the parts of a job that are not complete."""
+    records = [read_record(part_folder(folder, index, parts) / CHECKPOINT) for index in range(parts)]
+    return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
+
+
+def finish_job(
+    names: JobOutputs,
+    report: Progress,
+    *,
+    begun: Mapping[str, Any] | None = None,
+    written: Sequence[Mapping[str, Any]] | None = None,
+    plan: JobPlan | None = None,
+    engine: Engine | None = None,
+) -> Finished | None:
+    """Write the outputs of a job whose parts are complete, and remove its folder.
+
+    Parameters
+    ----------
+    names : JobOutputs
+    report : callable
+        Progress.
+    begun : dict, optional
+        The manifest of the unfinished job; read from its folder by default.
+    written : list of dict, optional
+        The checkpoints of all parts, if this process has written all that is in the folder, which then is not compared with
+        its hashes; by default they are read.
+    plan : JobPlan, optional
+        Knows the inputs, which otherwise are those of the manifest.
+    engine : Engine, optional
+
+    Returns
+    -------
+    Finished, optional
+        None if another process does this.
+
+    Raises
+    ------
+    CorpusError
+        If there is nothing to write.
+    OSError, OutputError
+        If a file cannot be written, or what is left of another run is damaged. The parts stay.
+    """
+    folder = names.folder
+    begun = begun or read_record(folder / MANIFEST)
+    if begun is None:
+        return None
+    finished = None
+    with _joining_parts(folder, int(begun["parts"])) as is_mine:
+        if is_mine:
+            checkpoints = complete_checkpoints(folder, begun) if written is None else written
+            pairs, finished = names.write_final(begun, checkpoints, report, fresh=written is not None, engine=engine)
+            inputs = [entry["path"] for entry in begun["job"]["inputs"]] if plan is None else plan.inputs
+            names.check(inputs, overwrite=bool(begun.get("overwrite")))
+            with ExitStack() as folders:
+                for target in dict.fromkeys(target.parent for _, target in pairs):
+                    folders.enter_context(creating_folder(target))
+                exchange(folder, pairs, names.existing())
+    return finished
+
+
+@contextmanager
+def _joining_parts(folder: Path, parts: int) -> Iterator[bool]:
+    """Be the only process that finishes a job, and remove the folder of the job at the end.
+
+    Yields
+    ------
+    bool
+        False if another process joins the parts, or has done so: there is nothing to do. The parts of a job often finish at
+        the same time, so this is no error.
+    """
+    manifest = folder / MANIFEST
+    with ExitStack() as stack:
+        if parts > 1:
+            try:
+                (folder / COMBINED).mkdir(exist_ok=True)
+                stack.enter_context(held(folder / COMBINED, "joins the parts of this job", creates=False))
+            except (FileNotFoundError, LockHeldError):  # the former if another process has just removed the folder
+                yield False
+                return
+            if not manifest.exists():  # another process removes the folder
+                yield False
+                return
+        remove_links(folder)  # to files of an interrupted run; the parts stay until the end
+        yield True
+        if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
+            manifest.unlink(missing_ok=True)
+    remove_folder(folder)
+
+
+def describes_dataset(out: Path) -> bool:
+    """Return True if the job with the output `out`, unfinished or complete, generates a data set."""
+    for path in (job_folder(out) / MANIFEST, manifest_path(out, per_input=False)):
+        fields = read_record(path)
+        if fields is not None:
+            return is_dataset(fields)
+    return False
+
+
+def is_dataset(fields: Mapping[str, Any]) -> bool:
+    """Return True if the job with a manifest generates a data set."""
+    job = fields.get("job")
+    return isinstance(job, dict) and DATA_SET in job
+
+
+def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished:
+    """Join the parts of a divided job; see `bpejit.combine`.
+
+    Parameters
+    ----------
+    out : Path
+    names_of : callable
+        Returns the outputs of a job that a manifest describes.
+    overwrite : bool
+    report : callable
+
+    Raises
+    ------
+    CorpusError
+        If there is nothing to write.
+    OutputError
+        If there are no parts, some are missing, or another process joins them.
+    """
+    folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
+    if folder is None:
+        manifest = manifest_path(out, per_input=out.is_dir())
+        done = None
+        fields = read_record(manifest)
+        if fields is not None:
+            with suppress(KeyError, TypeError, ValueError):
+                done = find_settled(names_of(out, fields["job"]), None)
+        if done is None:
+            raise no_parts(str(out), str(job_folder(out)))
+        return done
+    begun = read_record(folder / MANIFEST) or {}
+    check_version(begun, str(folder))
+    try:
+        names, parts = names_of(out, begun["job"]), int(begun["parts"])
+    except (KeyError, TypeError, ValueError) as cause:
+        raise broken_manifest(str(folder)) from cause
+    check_all_parts(str(out), missing_parts(folder, parts), parts)
+    if overwrite:
+        begun["overwrite"] = True
+        write_record(folder / MANIFEST, begun)
+    with naming_output(out):
+        finished = finish_job(names, report)
+    if finished is None:
+        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
+    return finished
+
+
+def check_version(begun: Mapping[str, Any], folder: str) -> None:
+    """Raise OutputError if the folder of an unfinished job was written by another version."""
+    if begun and begun.get("folder_version") != FOLDER_VERSION:
+        raise OutputError(
+            f"`{folder}` was written by another version of bpejit; expected parts of this version: join them with that "
+            "version, or remove the folder, and run the job again"
+        )
+
+
+def check_all_parts(out: str, missing: Sequence[int], parts: int) -> None:
+    """Raise OutputError if parts of a job are not complete."""
+    if missing:
+        shown = ", ".join(map(str, missing[:_MOST_PARTS])) + (", ..." if len(missing) > _MOST_PARTS else "")
+        verb = "is" if len(missing) == 1 else "are"
+        raise OutputError(
+            f"{len(missing)} of the {parts} parts of `{out}` {verb} not complete: {shown}; expected all of them: run each of "
+            f'these with `shard="I/{parts}"` and `resume=True`'
+        )
+
+
+def broken_manifest(folder: str) -> OutputError:
+    """Return the error for an unfinished job whose manifest is broken."""
+    return OutputError(
+        f"`{folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
+    )
+
+
+def no_parts(out: str, folder: str) -> OutputError:
+    """Return the error for an output, a path or a URL, that has no parts."""
+    return OutputError(
+        f"there are no parts of `{out}`; expected the folder `{folder}`, which `bpejit encode --shard` and `bpejit datagen "
+        "--shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
+    )
