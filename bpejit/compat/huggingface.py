@@ -26,7 +26,6 @@ from bpejit.compat.batches import (
 )
 from bpejit.compat.chat_templates import render_chats
 from bpejit.compat.model_inputs import (
-    ModelInputs,
     TokenRows,
     added_ids,
     apply_template,
@@ -251,7 +250,7 @@ class HuggingFaceTokenizer(NamedTokens):
             if texts is not None:
                 rows = self._rows(texts, pairs, plan, add_special_tokens, return_offsets_mapping, split)
                 columns = {name: column for name, column in rows.columns.items() if chosen.get(name, True)}
-                rows = self._pad(ModelInputs(columns, rows.starts), plan)
+                rows = self._pad(TokenRows(columns, rows.starts), plan)
                 inputs: dict[str, Any] = rows.lists() if return_tensors is None or not rows.length else rows.matrices()
                 if isinstance(texts, str) and return_tensors is None:
                     inputs = {name: column[0] for name, column in inputs.items()}
@@ -278,7 +277,7 @@ class HuggingFaceTokenizer(NamedTokens):
         add: bool,
         offsets: bool,
         split: bool,
-    ) -> ModelInputs:
+    ) -> TokenRows:
         """Encode texts, or pairs of texts, truncate them, and apply the template."""
         firsts, seconds = _pair_up(texts, pairs)
         first = self._encode(firsts, offsets, split)
@@ -316,17 +315,17 @@ class HuggingFaceTokenizer(NamedTokens):
         if not offsets:
             if len(texts) == 1:
                 ids = self._codec.encode(texts[0], **choice)
-                return TokenRows(ids, np.array([0, ids.size]))
+                return TokenRows({"input_ids": ids}, np.array([0, ids.size]))
             batch = self._codec.encode_batch(texts, **choice)
-            return TokenRows(batch.ids, batch.starts)
+            return TokenRows({"input_ids": batch.ids}, batch.starts)
         found, starts, changed = self._codec.locate_batch(texts, **choice)
-        blanks = None
+        columns = {"input_ids": found.ids, "offset_mapping": np.stack([found.char_starts, found.char_ends], axis=1)}
         if self._trims:
-            blanks = count_blanks(found.ids, model.vocab, special)
+            columns["blanks"] = blanks = count_blanks(found.ids, model.vocab, special)
             for row, prepared in changed.items():
                 tokens = slice(starts[row], starts[row + 1])
                 blanks[tokens] = count_blanks_of_changed(found.ids[tokens], model.vocab, prepared)
-        return TokenRows(found.ids, starts, np.stack([found.char_starts, found.char_ends], axis=1), blanks)
+        return TokenRows(columns, starts)
 
     def _truncate(
         self, first: TokenRows, second: TokenRows | None, capacity: int, strategy: str
@@ -342,7 +341,7 @@ class HuggingFaceTokenizer(NamedTokens):
         first, *others = (rows.select(*chosen) for rows, *chosen in zip(texts, begins, kept, strict=True))
         return first, others[0] if others else None
 
-    def _pad(self, rows: ModelInputs, plan: LengthPlan) -> ModelInputs:
+    def _pad(self, rows: TokenRows, plan: LengthPlan) -> TokenRows:
         if plan.padding is None or rows.starts.size == 1:
             return rows
         target = padded_length(int(np.diff(rows.starts).max()), plan)

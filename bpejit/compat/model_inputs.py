@@ -19,61 +19,14 @@ _BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
 
 class TokenRows(NamedTuple):
-    """The tokens of several texts. Row `i` is `starts[i]:starts[i + 1]`.
-
-    Parameters
-    ----------
-    ids : uint32 [tokens]
-    starts : int64 [rows + 1]
-    offsets : int64 [tokens, 2], optional
-        Start and end of each token in characters of its text.
-    blanks : int64 [tokens, 2], optional
-        Characters of white space at the start and at the end of each token (see `trimmed`).
-    """
-
-    ids: Array
-    starts: Array
-    offsets: Array | None = None
-    blanks: Array | None = None
-
-    def select(self, firsts: Array, lengths: Array) -> TokenRows:
-        """Return some of the tokens of each row.
-
-        Parameters
-        ----------
-        firsts, lengths : int64 [rows]
-            Index of the first token in its row, and number of tokens.
-        """
-        chosen = _positions(self.starts[:-1] + firsts, lengths)
-        offsets, blanks = (None if column is None else column[chosen] for column in (self.offsets, self.blanks))
-        return TokenRows(self.ids[chosen], starts_of(lengths), offsets, blanks)
-
-    def trimmed(self, prefix: bool) -> TokenRows:
-        """Return the tokens with white space excluded from the offsets: `trim_offsets` of Hugging Face's post-processors.
-
-        The white space at both ends of a token's text is counted, and as many characters are removed from its offsets. An
-        inserted prefix space, which the original text does not have, is counted too, except before the first token of a text
-        if `prefix` is True.
-        """
-        assert self.offsets is not None
-        assert self.blanks is not None
-        begins, ends = self.offsets.T
-        before, after = self.blanks.T
-        inner = np.ones(begins.size, dtype=bool)
-        inner[self.starts[:-1][np.diff(self.starts) > 0]] = False
-        excluded = (before != 1) | (inner & (begins != 0)) if prefix else np.ones_like(inner)
-        begins = np.where(excluded, np.minimum(begins + before, ends), begins)
-        ends = np.where(ends >= after, np.maximum(ends - after, begins), ends)
-        return self._replace(offsets=np.stack([begins, ends], axis=1))
-
-
-class ModelInputs(NamedTuple):
-    """The inputs of a model for several rows. Row `i` of each column is `starts[i]:starts[i + 1]`.
+    """The tokens of several texts, or the inputs of a model. Row `i` of each column is `starts[i]:starts[i + 1]`.
 
     Parameters
     ----------
     columns : dict of str to arrays
-        For each name uint32 [tokens], or int64 [tokens, 2] for `offset_mapping`.
+        For each name uint32 [tokens], or int64 [tokens, 2] for `offset_mapping`, the start and the end of each token in
+        characters of its text, and `blanks`, its characters of white space at both ends (see `trimmed`). There are always
+        `input_ids`.
     starts : int64 [rows + 1]
     """
 
@@ -86,7 +39,34 @@ class ModelInputs(NamedTuple):
         lengths = np.unique(np.diff(self.starts))
         return int(lengths[0]) if lengths.size == 1 else 0
 
-    def padded(self, target: int, side: str, fills: Mapping[str, Any]) -> ModelInputs:
+    def select(self, firsts: Array, lengths: Array) -> TokenRows:
+        """Return some of the tokens of each row.
+
+        Parameters
+        ----------
+        firsts, lengths : int64 [rows]
+            Index of the first token in its row, and number of tokens.
+        """
+        chosen = _positions(self.starts[:-1] + firsts, lengths)
+        return TokenRows({name: column[chosen] for name, column in self.columns.items()}, starts_of(lengths))
+
+    def trimmed(self, prefix: bool) -> TokenRows:
+        """Return the tokens with white space excluded from the offsets: `trim_offsets` of Hugging Face's post-processors.
+
+        The white space at both ends of a token's text is counted, and as many characters are removed from its offsets. An
+        inserted prefix space, which the original text does not have, is counted too, except before the first token of a text
+        if `prefix` is True.
+        """
+        begins, ends = self.columns["offset_mapping"].T
+        before, after = self.columns["blanks"].T
+        inner = np.ones(begins.size, dtype=bool)
+        inner[self.starts[:-1][np.diff(self.starts) > 0]] = False
+        excluded = (before != 1) | (inner & (begins != 0)) if prefix else np.ones_like(inner)
+        begins = np.where(excluded, np.minimum(begins + before, ends), begins)
+        ends = np.where(ends >= after, np.maximum(ends - after, begins), ends)
+        return TokenRows({**self.columns, "offset_mapping": np.stack([begins, ends], axis=1)}, self.starts)
+
+    def padded(self, target: int, side: str, fills: Mapping[str, Any]) -> TokenRows:
         """Pad rows that are shorter than `target` on the given side; `fills` has the value of each column."""
         lengths = np.diff(self.starts)
         padded = np.maximum(lengths, target)
@@ -97,7 +77,7 @@ class ModelInputs(NamedTuple):
             columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), dtype=column.dtype)
             columns[name][:] = fills[name]
             columns[name][positions] = column
-        return ModelInputs(columns, starts)
+        return TokenRows(columns, starts)
 
     def lists(self) -> dict[str, list[Any]]:
         """Return each column as a list of lists, of integers or of pairs of them."""
@@ -137,50 +117,52 @@ def added_ids(template: Template, *, pair: bool = False) -> list[int]:
     return [token_id for item in items or () for token_id in item.ids or ()]
 
 
-def apply_template(template: Template, first: TokenRows, second: TokenRows | None = None) -> ModelInputs:
+def apply_template(template: Template, first: TokenRows, second: TokenRows | None = None) -> TokenRows:
     """Apply a template to texts or pairs of texts.
 
     Returns
     -------
-    ModelInputs
+    TokenRows
         With `input_ids`; `token_type_ids`, which distinguish the texts of a pair; `attention_mask`; `special_tokens_mask`,
         which is 1 for tokens that the template adds; and `offset_mapping` if there are offsets, (0, 0) for added tokens.
     """
     items = template.items(pair=second is not None)
     if len(items) == 1 and items[0].text == "A":
-        return _inputs(first.ids, items[0].type_id, first.offsets, first.starts)
-    texts = {"A": first, "B": second}
-    empty = TokenRows(first.ids[:0], np.zeros_like(first.starts), None if first.offsets is None else first.offsets[:0])
-    parts = [_constant(item.ids, first) if item.text is None else texts[item.text] or empty for item in items]
+        return _inputs(first, items[0].type_id)
+    none = np.zeros(first.starts.size - 1, dtype=np.int64)
+    texts = {"A": first, "B": second or first.select(none, none)}
+    parts = [_constant(item.ids, first) if item.text is None else texts[item.text] for item in items]
     lengths = [np.diff(part.starts) for part in parts]
-    starts = starts_of(sum(lengths, np.zeros(first.starts.size - 1, dtype=np.int64)))
-    n_tokens = int(starts[-1])
-    offsets = None if first.offsets is None else np.zeros((n_tokens, 2), dtype=np.int64)
-    inputs = _inputs(np.empty(n_tokens, dtype=np.uint32), 0, offsets, starts)
+    starts = starts_of(sum(lengths, none))
+    blank = {name: np.zeros((starts[-1], *column.shape[1:]), column.dtype) for name, column in first.columns.items()}
+    inputs = _inputs(TokenRows(blank, starts), 0)
     begins = starts[:-1]
     for item, part, n_part in zip(items, parts, lengths, strict=True):
         positions = _positions(begins, n_part)
-        inputs.columns["input_ids"][positions] = part.ids
         inputs.columns["token_type_ids"][positions] = item.type_id
         inputs.columns["special_tokens_mask"][positions] = item.text is None
-        if offsets is not None and part.offsets is not None:
-            offsets[positions] = part.offsets
+        for name in part.columns.keys() & inputs.columns.keys():
+            inputs.columns[name][positions] = part.columns[name]
         begins = begins + n_part
     return inputs
 
 
-def _inputs(ids: Array, type_id: int, offsets: Array | None, starts: Array) -> ModelInputs:
-    """Return columns that are constant except for ids and offsets."""
-    constants = {"token_type_ids": type_id, "attention_mask": 1, "special_tokens_mask": 0}
-    columns = {"input_ids": ids, **{name: np.full(ids.size, value, dtype=np.uint32) for name, value in constants.items()}}
-    return ModelInputs(columns if offsets is None else {**columns, "offset_mapping": offsets}, starts)
+def _inputs(rows: TokenRows, type_id: int) -> TokenRows:
+    """Return ids and offsets, and columns that are constant."""
+    ids = rows.columns["input_ids"]
+    columns = {"input_ids": ids}
+    for name, value in (("token_type_ids", type_id), ("attention_mask", 1), ("special_tokens_mask", 0)):
+        columns[name] = np.full(ids.size, value, dtype=np.uint32)
+    if "offset_mapping" in rows.columns:
+        columns["offset_mapping"] = rows.columns["offset_mapping"]
+    return TokenRows(columns, rows.starts)
 
 
 def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
     """Return the same ids for each row."""
     n_rows = rows.starts.size - 1
     added = np.array(ids or (), dtype=np.uint32)
-    return TokenRows(np.tile(added, n_rows), np.arange(n_rows + 1, dtype=np.int64) * added.size)
+    return TokenRows({"input_ids": np.tile(added, n_rows)}, np.arange(n_rows + 1, dtype=np.int64) * added.size)
 
 
 def _positions(begins: Array, lengths: Array) -> Array:

@@ -180,7 +180,13 @@ class CountTokensWorker:
             measures = measure_documents(block.text, block.ends, self._table)
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
         ids = ids.copy()  # the original is in the workspace
-        return ChunkTokens(ids, measures, self._resolve(ids, block.text, block.cut), block.n_read, block.skipped)
+        return ChunkTokens(
+            ids,
+            measures,
+            self._resolve(ids, block.text, block.cut),
+            block.n_read,
+            block.skipped,
+        )
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
@@ -278,7 +284,13 @@ def count_inputs(
     _check_labels([source.path for source in sources], labels)
     encoder, size, total = codec.encoder, codec.model.vocab_size, total_bytes(list(sources))
     splitter = encoder.splitter
-    spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
+    spread = make_engine(
+        engine,
+        workers,
+        input_bytes=total,
+        releases_gil=splitter.automaton is not None,
+        returns_arrays=True,
+    )
     chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
     job = CountTokensJob(codec.model, by_script, encoder)
     begun: deque[int] = deque()  # the source of each chunk whose result is awaited

@@ -402,8 +402,10 @@ def test_template() -> None:
     bos, eos = TemplateItem((7,)), TemplateItem((8, 9), type_id=2)
     first, second = TemplateItem(text="A"), TemplateItem(text="B", type_id=1)
     template = Template((bos, first, eos), (first, bos, second))
-    one = TokenRows(np.array([1, 2, 4], dtype=np.uint32), np.array([0, 2, 2, 3]), np.array([(0, 1), (1, 3), (0, 5)]))
-    two = TokenRows(np.array([3, 5], dtype=np.uint32), np.array([0, 1, 2, 2]), np.array([(0, 4), (0, 6)]))
+    ids, offsets = np.array([1, 2, 4], dtype=np.uint32), np.array([(0, 1), (1, 3), (0, 5)])
+    one = TokenRows({"input_ids": ids, "offset_mapping": offsets}, np.array([0, 2, 2, 3]))
+    ids, offsets = np.array([3, 5], dtype=np.uint32), np.array([(0, 4), (0, 6)])
+    two = TokenRows({"input_ids": ids, "offset_mapping": offsets}, np.array([0, 1, 2, 2]))
     assert apply_template(template, one).lists() == {
         "input_ids": [[7, 1, 2, 8, 9], [7, 8, 9], [7, 4, 8, 9]],
         "token_type_ids": [[0, 0, 0, 2, 2], [0, 2, 2], [0, 0, 2, 2]],

@@ -281,7 +281,7 @@ def test_template():
             assert template is not None
             first, second = (encoder.encode(data).tolist() for data in (b"ab", b"1 1"))
             single, both = theirs.encode("ab"), theirs.encode("ab", "1 1")
-            a, b = (TokenRows(np.array(ids, dtype=np.uint32), np.array([0, len(ids)])) for ids in (first, second))
+            a, b = (TokenRows({"input_ids": np.array(ids, np.uint32)}, np.array([0, len(ids)])) for ids in (first, second))
             for found, encoding in ((apply_template(template, a), single), (apply_template(template, a, b), both)):
                 assert found.columns["input_ids"].tolist() == encoding.ids
                 assert found.columns["token_type_ids"].tolist() == encoding.type_ids
