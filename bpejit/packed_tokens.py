@@ -177,7 +177,15 @@ class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
         both = np.column_stack([self.lefts, self.rights]).ravel().astype(np.int64)
         starts = starts_of(np.diff(self.tokens.starts)[both])
         pool, counts = np.empty(int(starts[-1]), np.uint8), np.zeros(both.size, np.int64)
-        gather(self.tokens.pool, self.tokens.starts, np.zeros(len(self.tokens), np.int64), both, pool, starts, counts)
+        gather(
+            self.tokens.pool,
+            self.tokens.starts,
+            np.zeros(len(self.tokens), np.int64),
+            both,
+            pool,
+            starts,
+            counts,
+        )
         return pool, starts
 
     @cached_property

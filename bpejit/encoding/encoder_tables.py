@@ -176,7 +176,13 @@ def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Arra
     There are no characters if merging from them is not exact, for which `splits` is None, or if too few are tokens.
     """
     no_merges = np.zeros(0, np.uint64), np.zeros(1, np.uint8)
-    nothing = np.zeros(1, np.uint64), np.zeros(1, np.uint64), *no_merges, np.zeros(0, np.uint32), np.zeros(2, np.uint64)
+    nothing = (
+        np.zeros(1, np.uint64),
+        np.zeros(1, np.uint64),
+        *no_merges,
+        np.zeros(0, np.uint32),
+        np.zeros(2, np.uint64),
+    )
     if splits is None:
         return nothing
     pool = padded(strings.pool)
@@ -242,7 +248,8 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
     kernels.hash_strings(padded(strings.pool), strings.starts, hashes)
     if distinct(hashes).size < hashes.size:
         raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
-    return _hash_table(np.stack([hashes, np.fromiter(specials.values(), np.uint64, len(specials)) + np.uint64(1)], axis=1))
+    numbers = np.fromiter(specials.values(), np.uint64, len(specials))
+    return _hash_table(np.stack([hashes, numbers + np.uint64(1)], axis=1))
 
 
 class DecoderTables(NamedTuple):

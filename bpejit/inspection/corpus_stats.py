@@ -89,7 +89,15 @@ def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[Rank
     for part in np.array_split(ids, min(n_ranges, ids.size)):
         of_part = counts[part]
         used = int(np.count_nonzero(of_part))
-        found.append(RankRange(int(part[0]), int(part[-1]), int(part.size), used, int(of_part.sum()) / total))
+        found.append(
+            RankRange(
+                int(part[0]),
+                int(part[-1]),
+                int(part.size),
+                used,
+                int(of_part.sum()) / total,
+            )
+        )
     return found
 
 

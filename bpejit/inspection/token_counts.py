@@ -351,7 +351,11 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
 def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
     properties = token_properties(model)
     scripts = token_scripts(model, ScriptTable())[counted.ids]
-    columns = (np.ones(counted.ids.size, dtype=np.int64), properties.lengths[counted.ids], properties.characters[counted.ids])
+    columns = (
+        np.ones(counted.ids.size, dtype=np.int64),
+        properties.lengths[counted.ids],
+        properties.characters[counted.ids],
+    )
     for index, script in enumerate(SCRIPTS):
         chosen = scripts == index
         tokens, n_bytes, characters = (

@@ -276,7 +276,13 @@ def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> Vo
     same = next((rank for rank, (left, right) in enumerate(pairs) if left != right), len(pairs))
     both = [(rank, ranks[1][token]) for token, rank in ranks[0].items() if token in ranks[1]]
     rows = [
-        RankRow(rank, left, right, None if left is None else ranks[1].get(left), None if right is None else ranks[0].get(right))
+        RankRow(
+            rank,
+            left,
+            right,
+            None if left is None else ranks[1].get(left),
+            None if right is None else ranks[0].get(right),
+        )
         for rank, (left, right) in enumerate(pairs[:n_rows])
     ]
     return VocabularyComparison(
