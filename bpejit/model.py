@@ -22,7 +22,7 @@ from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from bpejit.normalization.post_processor import Template
+    from bpejit.normalization.pipeline_config import Template
 
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that never occur in valid UTF-8. Vocabularies that were trained on characters lack them."""
@@ -281,7 +281,7 @@ class Model:
     @cached_property
     def template(self) -> Template | None:
         """The template that adds tokens around a text, parsed from `post_processor`; None if there is none."""
-        from bpejit.normalization.post_processor import make_template
+        from bpejit.normalization.pipeline_config import make_template
 
         return make_template(json.loads(self.post_processor))
 

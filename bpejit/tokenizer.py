@@ -24,7 +24,7 @@ from bpejit.errors import (
     TokenizerFormatError,
     shorten,
 )
-from bpejit.formats.recognize import load_model
+from bpejit.formats.any_format import load_model
 from bpejit.kernels.common.integer_lists import chained
 from bpejit.model import Model
 from bpejit.options import chosen, takes
@@ -907,7 +907,7 @@ class Tokenizer:
         OutputError
             If a file cannot be written, or exists and `overwrite` is False. Existing files are then unchanged.
         """
-        from bpejit.formats.export import chosen_format, save_model
+        from bpejit.formats.any_format import chosen_format, save_model
 
         given = TokenizerConfig.checked(**settings).fields
         path = arguments.path("path", path, error=OutputError)

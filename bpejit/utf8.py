@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from bpejit.arrays import Array
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are converted at a time, so that a long string needs no second copy."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _FIRST_NON_CONTINUATION = np.int8(0xC0 - 0x100)
 """Continuation bytes are below this as signed numbers."""
@@ -22,6 +25,11 @@ def encode_utf8(text: str) -> bytes:
     except UnicodeEncodeError:
         # Via UTF-16, so that two adjacent halves of a surrogate pair become the character that they represent.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+def has_surrogates(text: str) -> bool:
+    """Return True if a text has a lone surrogate, which UTF-8 cannot represent."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def is_utf8(data: bytes) -> bool:
@@ -42,6 +50,25 @@ def encode_slices(text: str) -> Iterator[bytes]:
             stop -= 1
         yield encode_utf8(text[start:stop])
         start = stop
+
+
+def code_points(text: str) -> Array:
+    """Return the code points of a text, surrogates among them, as uint32 [characters]."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+def utf8_widths(points: Array) -> Array:
+    """Return the number of UTF-8 bytes of each code point as int64; three for a surrogate."""
+    found: Array = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    return found
+
+
+def widths(text: str) -> Array:
+    """Return the number of bytes of each character in `text.encode("utf-8", "surrogateescape")` as int64."""
+    points = code_points(text)
+    found = utf8_widths(points)
+    found[(points >= 0xD800) & (points < 0xE000)] = 1
+    return found
 
 
 def is_high_surrogate(character: str) -> bool:

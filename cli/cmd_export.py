@@ -85,7 +85,7 @@ def verify(
 
 
 def _format_names() -> tuple[str, ...]:
-    from bpejit.formats.registry import writable_names
+    from bpejit.formats.base import writable_names
 
     return tuple(name for name in writable_names() if name != "bpejit")
 
@@ -119,7 +119,7 @@ def export(
         bpejit export tokenizer --check
     """
     if form is None and out is not None:
-        from bpejit.formats.registry import name_by_suffix
+        from bpejit.formats.base import name_by_suffix
 
         form = name_by_suffix(PurePath(out).suffix)
     if (form is None) != (out is None) or not (form or check):
@@ -128,8 +128,8 @@ def export(
     if form is None or out is None:
         checked, path = tokenizer.load(), tokenizer.path
     else:
-        from bpejit.formats.export import check_save
-        from bpejit.formats.readers import note
+        from bpejit.formats.any_format import check_save
+        from bpejit.formats.huggingface_writing import note
 
         check_save(out, format=form, inputs=tokenizer.files(), overwrite=overwrite)
         checked, path = tokenizer.load(), out
@@ -149,7 +149,7 @@ def export(
 
 def _written(form: str, out: str) -> str:
     """Return the name of the output, or of each file of a format that writes several beside each other."""
-    from bpejit.formats.registry import load_format
+    from bpejit.formats.base import load_format
 
     files = [file for file in load_format(form).outputs(out) if file.exists()]
     *first, last = [f"`{file}`" for file in files] if len(files) > 1 and files[0].samefile(out) else [f"`{out}`"]

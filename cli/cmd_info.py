@@ -86,7 +86,7 @@ def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, 
     """
     path = tokenizer.path
     if not path.startswith("hf:") and not Path(path).exists():
-        from bpejit.formats.published import explain_name
+        from bpejit.formats.missing_parts import explain_name
 
         raise BpejitError(explain_name(path) or f"there is no `{path}`; expected a tokenizer or a token file: check the path")
     if _is_token_file(path, dtype, token_format, verify=verify):
@@ -102,7 +102,7 @@ def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, 
 
 def _is_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool) -> bool:
     """Return True if a path is read as a token file: by an option, by its format, or since it is nothing else."""
-    from bpejit.formats.recognize import recognize
+    from bpejit.formats.any_format import recognize
     from bpejit.tokenfiles.opening import recognized_format
 
     if path.startswith("hf:") or Path(path).is_dir():

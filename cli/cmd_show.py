@@ -260,7 +260,7 @@ def split(
 def _make_splitter(
     patterns: tuple[str, ...], special_tokens: tuple[str, ...], folder: str | None, unicode: str | None
 ) -> Splitter:
-    from bpejit.formats.folder_reading import load_folder
+    from bpejit.formats.folder import load_folder
     from bpejit.model import special_bytes
     from bpejit.splitting import Splitter
 

@@ -73,7 +73,7 @@ def opened_inputs(
 
 
 def _is_tokenizer(path: str) -> bool:
-    from bpejit.formats.recognize import recognize
+    from bpejit.formats.any_format import recognize
 
     try:
         recognize(path)

@@ -184,7 +184,7 @@ class TokenizerChoice(NamedTuple):
 
     def model(self) -> Model:
         """Load the tokenizer as data."""
-        from bpejit.formats.recognize import load_model
+        from bpejit.formats.any_format import load_model
 
         return load_model(self.path, **self.settings)
 
@@ -204,7 +204,7 @@ class TokenizerChoice(NamedTuple):
 
     def files(self) -> Sequence[Path]:
         """Return the files of the tokenizer, which an output must not replace."""
-        from bpejit.formats.recognize import tokenizer_files
+        from bpejit.formats.any_format import tokenizer_files
 
         return tokenizer_files(self.path)
 

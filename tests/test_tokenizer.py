@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding import file_decoding
-from bpejit.formats.recognize import load_model
+from bpejit.formats.any_format import load_model
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import decode_byte_characters as unmap
 from bpejit.storage.files import OutputFile

@@ -38,8 +38,8 @@ from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import decode_batch
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
-from bpejit.formats.export import save_model
-from bpejit.normalization.post_processor import Template
+from bpejit.formats.any_format import save_model
+from bpejit.normalization.pipeline_config import Template
 from bpejit.storage.files import replacing
 from bpejit.tokenizer_config import NAMED
 

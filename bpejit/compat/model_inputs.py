@@ -10,10 +10,10 @@ import numpy as np
 
 from bpejit.arrays import Array, EncodedBatch, starts_of
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.normalization import PreTokenizedText
+from bpejit.normalization.alignment import PreTokenizedText
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.normalizers import WHITE_SPACE
-from bpejit.normalization.post_processor import Template, TemplateItem
+from bpejit.normalization.pipeline_config import Template, TemplateItem
 
 _BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 

@@ -18,9 +18,9 @@ from bpejit.errors import (
 )
 from bpejit.formats.huggingface_writing import pre_tokenizer
 from bpejit.model import Model, special_bytes
-from bpejit.normalization import PipelineConfig, TokenFlags
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.tokenizer_config import NAMED
 
 
@@ -209,7 +209,7 @@ class AddedToken:
     ----------
     content : str
     single_word, lstrip, rstrip, normalized, special : bool
-        See `bpejit.normalization.TokenFlags`.
+        See `bpejit.normalization.pipeline_config.TokenFlags`.
     """
 
     content: str

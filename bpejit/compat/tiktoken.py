@@ -21,7 +21,7 @@ from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import pattern_source
-from bpejit.normalization import TextPipeline
+from bpejit.normalization.pipeline import TextPipeline
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_utf8, is_utf8
 

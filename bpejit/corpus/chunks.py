@@ -37,7 +37,7 @@ from bpejit.storage.remote import is_remote
 from bpejit.utf8 import join_strings
 
 if TYPE_CHECKING:
-    from bpejit.normalization import TextPipeline
+    from bpejit.normalization.pipeline import TextPipeline
 
 
 class FilesChunk(NamedTuple):

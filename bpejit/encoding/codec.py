@@ -33,7 +33,7 @@ from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets
-    from bpejit.normalization import PreTokenizedText
+    from bpejit.normalization.alignment import PreTokenizedText
 
 _LONG_STRING = 1 << 22
 """Characters from which on a string is converted to UTF-8 in slices while it is encoded. All bytes at once are fresh memory,

@@ -28,14 +28,15 @@ from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
-from bpejit.normalization import TokenFlags
+from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
-    from bpejit.normalization import PreTokenizedText, TextPipeline
+    from bpejit.normalization.alignment import PreTokenizedText
+    from bpejit.normalization.pipeline import TextPipeline
 
 _TOKEN_BYTES_PER_CALL = 1 << 24
 """Bytes of tokens that are encoded in one call when a tokenizer is loaded."""
@@ -173,7 +174,7 @@ class Encoder(Decoder):
         known = [text for text in model.special_tokens if text in special_tokens]
         if model.pipeline is not None:
             flags = {text: model.token_flags.get(text, TokenFlags()) for text in known}
-            from bpejit.normalization import TextPipeline  # not at the top: few models have a pipeline
+            from bpejit.normalization.pipeline import TextPipeline  # not at the top: few models have a pipeline
 
             return TextPipeline(model.pipeline, flags, unicode=model.unicode, regex_timeout=model.regex_timeout)
         tokens = map(special_bytes, known)

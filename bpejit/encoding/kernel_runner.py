@@ -30,7 +30,7 @@ from bpejit.model import Model
 from bpejit.splitting import Splitter
 
 if TYPE_CHECKING:
-    from bpejit.normalization import TextPipeline
+    from bpejit.normalization.pipeline import TextPipeline
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array, starts_of
-from bpejit.normalization.alignment import code_points, utf8_widths
+from bpejit.utf8 import code_points, utf8_widths
 
 if TYPE_CHECKING:
-    from bpejit.normalization import PreTokenizedText
+    from bpejit.normalization.alignment import PreTokenizedText
 
 
 class TokenOffsets(NamedTuple):

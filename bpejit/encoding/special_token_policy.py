@@ -25,7 +25,8 @@ from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets
-    from bpejit.normalization import PreTokenizedText, TextPipeline
+    from bpejit.normalization.alignment import PreTokenizedText
+    from bpejit.normalization.pipeline import TextPipeline
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
 """A collection of special tokens, or all of them."""
@@ -170,7 +171,7 @@ def _encode_plain_segments(
 def _encode_pipeline_segments(
     encoder: Encoder, pipeline: TextPipeline, segments: list[tuple[bytes, bool]], workspace: Workspace
 ) -> tuple[Array, PreTokenizedText]:
-    from bpejit.normalization.alignment import widths  # not at the top: loading does not need it
+    from bpejit.utf8 import widths  # not at the top: loading does not need it
 
     data = b"".join(text for text, _ in segments)
     ends = starts_of(np.array([len(text) for text, _ in segments], dtype=np.int64))

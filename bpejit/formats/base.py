@@ -1,18 +1,38 @@
-"""The interface of tokenizer formats."""
+"""Formats of tokenizer files: their interface, and the registered ones. Importing this module imports no format."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+from bpejit import arguments
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.compressed import GZIP_SUFFIX, without_gz
-from bpejit.model import Model
-from bpejit.splitting.presets import Pattern
+from bpejit.registry import Registry
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import check_outputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from bpejit.model import Model
+    from bpejit.splitting.presets import Pattern
+
+GZIP_SUFFIX = ".gz"
+
+
+def without_gz(path: StrPath) -> Path:
+    """Return a path without the suffix `.gz`."""
+    file = Path(path)
+    return file.with_suffix("") if file.suffix == GZIP_SUFFIX else file
+
+
+class Given(TypedDict, total=False):
+    """What a caller gives beside the files (see `bpejit.load`). A missing value is None."""
+
+    pattern: Pattern | None
+    special_tokens: Mapping[str, int] | Iterable[str] | None
+    unicode: str | None
 
 
 class TokenizerFormat(ABC):
@@ -73,14 +93,7 @@ class TokenizerFormat(ABC):
         return False
 
     @abstractmethod
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model of a file or folder; the parameters and errors are the same as for `bpejit.load`.
 
         A reader takes everything from the files and guesses nothing. It raises TokenizerFormatError, with the file and the
@@ -88,16 +101,9 @@ class TokenizerFormat(ABC):
         `complete`.
         """
 
-    def read_folder(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
+    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model of a path that was found in a folder, with the tokens and settings in other files of the folder."""
-        return self.read(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+        return self.read(path, **given)
 
     # ---- writing
 
@@ -107,6 +113,8 @@ class TokenizerFormat(ABC):
 
     def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
         """Raise OutputError if the files cannot be written, or would replace files that must not be replaced."""
+        from bpejit.storage.outputs import check_outputs
+
         check_outputs(self.outputs(path), inputs=inputs, overwrite=overwrite)
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:  # noqa: ARG002
@@ -116,3 +124,56 @@ class TokenizerFormat(ABC):
         writes through `bpejit.storage.files`.
         """
         raise TokenizerFormatError(f"tokenizers cannot be written in the format {self.name}; choose another format")
+
+
+_formats: Registry[TokenizerFormat] = Registry(
+    "tokenizer format",
+    {
+        "bpejit": ("bpejit.formats.folder_writing:FolderFormat", "bpejit's folder"),
+        "hf": ("bpejit.formats.huggingface_reading:HuggingFaceFormat", "Hugging Face's tokenizer.json"),
+        "tiktoken": ("bpejit.formats.tiktoken_ranks:TiktokenFormat", "tiktoken's rank files"),
+        "tekken": ("bpejit.formats.tekken:TekkenFormat", "Mistral's tekken.json"),
+        "gpt2": ("bpejit.formats.gpt2_format:Gpt2Format", "GPT-2's vocab.json and merges.txt"),
+    },
+    error=TokenizerFormatError,
+)
+
+register, unregister = _formats.register, _formats.unregister
+"""Add and remove a format (see `Registry`), which `bpejit.load`, `Tokenizer.save` and the commands then support: a class or
+function without parameters that returns a `bpejit.formats.base.TokenizerFormat`.
+"""
+
+load_format = _formats.load
+
+_SUFFIXES = {".tiktoken": "tiktoken"}
+"""Suffixes of files of one format only, which is in front of all that are registered later."""
+
+
+def name_by_suffix(suffix: str) -> str | None:
+    """Return the name of the format of all files with a suffix, or None. No format is imported: that takes 15 ms."""
+    name = _SUFFIXES.get(suffix)
+    return name if name in _formats.names() else None
+
+
+def all_formats() -> Iterator[TokenizerFormat]:
+    """Yield all formats, in the order in which they are tried. Each is imported when it is reached."""
+    return map(_formats.load, _formats.names())
+
+
+def writable_names() -> tuple[str, ...]:
+    """Return the names of the formats that can be written."""
+    return tuple(found.name for found in all_formats() if found.writable)
+
+
+def load_writable(name: Any) -> TokenizerFormat:
+    """Return the format with a name, which can be written. The others are not imported: that takes 15 to 30 ms.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If there is none with this name, or it cannot be written.
+    """
+    found = load_format(name) if isinstance(name, str) and name in _formats.names() else None
+    if found is None or not found.writable:
+        found = load_format(arguments.choice("format", name, writable_names(), error=TokenizerFormatError))
+    return found

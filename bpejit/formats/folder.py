@@ -1,68 +1,392 @@
-"""The format of the folder in which bpejit saves a tokenizer."""
+"""The folder in which bpejit saves a tokenizer: its layout, and reading it.
+
+The folder is a Hugging Face tokenizer, `tokenizer.json` with `tokenizer_config.json`, plus `bpejit.json`:
+
+format, format_version, bpejit_version
+    The kind of folder, and the version that wrote it.
+tokenizer_file, tokenizer_file_sha256
+    The file with tokens and merges, and its hash. A file that was changed is not read.
+not_for_other_tools
+    The reason why `tokenizer_file` is `model.json`, which no other tool reads, instead of `tokenizer.json`; null otherwise.
+sha256
+    Hash of everything that determines ids (`Model.sha256`). Token files contain it.
+sections_of_source
+    True if the sections of `tokenizer_file` except vocabulary and merges are from the `tokenizer.json` that the tokenizer was
+    read from. Missing otherwise.
+pattern
+    `name` of the preset, or null, and `source`, the regular expression in bpejit's dialect, or a list of expressions that are
+    applied in sequence.
+shared_ids
+    Ids of special tokens that are also ordinary tokens.
+preparation, token_flags, post_processor
+    As in `tokenizer.json` (see `Model`), if the tokenizer was read from one.
+unicode
+    The version of Unicode of the character classes in the pattern; null or missing for the version of the installed `regex`
+    package.
+ranked, ignore_merges
+    How tokens merge (see `Model`). The merges in `tokenizer_file` of a ranked model are for other tools.
+config
+    Settings for `transformers`, as in `tokenizer_config.json`; missing if there are none.
+tie_break, merge_counts
+    The tie rule of the training, and the count of the pair of each merge.
+vocab_size, token_lengths
+    One more than the largest id, and the number of bytes of each id, 0 for special tokens and unused ids, for computing bits
+    per byte. Null if the ids have large gaps.
+training
+    Notes for readers: settings and inputs of the training.
+
+`token_bytes.npy` contains `token_lengths` as a NumPy array, int32 [vocab_size], for training loops that report bits per byte.
+It is not read by bpejit, and is absent if the ids have large gaps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from bpejit.errors import TokenizerFormatError
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import without_gz
-from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKENIZER_FILE
-from bpejit.formats.folder_reading import load_folder
-from bpejit.formats.token_bytes import TOKEN_BYTES_FILE
-from bpejit.model import Model
+from bpejit import __version__
+from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
+from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
+from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
+from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.json_fields import bad_field, canonical, shown, typed_field
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, parse_json, read_file
+from bpejit.tokenizer_config import TokenizerConfig
+
+FORMAT = "bpejit tokenizer"
+
+FORMAT_VERSION = 3
+"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`, version 3 has `unicode`. The
+oldest version that can represent a model is written."""
+
+PREPARATION_STEPS = ("normalizer", "pre_tokenizer")
+
+OWN_FILE = "bpejit.json"
+
+TOKENIZER_FILE = "tokenizer.json"
+
+PRIVATE_FILE = "model.json"
+"""The name of `tokenizer.json` if other tools would give other ids; they do not read files of this name."""
+
+PUBLIC_FILES = (TOKENIZER_FILE, CONFIG_FILE, OWN_FILE)
+
+_AGAIN = "restore the file, or save the tokenizer again"
 
 
-class FolderFormat(TokenizerFormat):
-    """bpejit's own folder, which other tools read as a Hugging Face tokenizer where that gives equal ids."""
-
-    name = "bpejit"
-    expected = "a folder that bpejit wrote"
-    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)
-    exclusive = True
-    writable = True
-    has_tokenizer_json = True
-
-    def find(self, folder: Path) -> list[Path]:
-        """Return the folder itself if bpejit wrote it."""
-        _recover(folder)
-        return [folder] if (folder / OWN_FILE).exists() else []
-
-    def locate(self, file: Path) -> Path | None:
-        """Return the folder of a file that bpejit wrote."""
-        _recover(file.parent)
-        named = without_gz(file).name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE)
-        return file.parent if named and (file.parent / OWN_FILE).exists() else None
-
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,  # noqa: ARG002
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,  # noqa: ARG002
-        unicode: str | None = None,
-    ) -> Model:
-        """Return the model in a folder."""
-        return load_folder(path, unicode=unicode)
-
-    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
-        """Raise OutputError if the folder cannot be written."""
-        from bpejit.formats.folder_writing import check_folder  # not at the top: reading does not need it
-
-        check_folder(path, inputs=inputs, overwrite=overwrite)
-
-    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
-        """Write a folder; return why other tools cannot read it, or None if they can."""
-        from bpejit.formats.folder_writing import save_folder
-
-        return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
-
-
-def _recover(folder: Path) -> None:
+def recover_own_file(folder: Path) -> None:
     """Complete or undo what an interrupted run left in a folder."""
     if not (folder / OWN_FILE).exists():
         recover_description(folder / OWN_FILE, error=TokenizerFormatError)
+
+
+def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
+    """Return the model in a folder that `save_folder` wrote.
+
+    Parameters
+    ----------
+    path : path
+    unicode : str, optional
+        The version of Unicode that the pattern follows, instead of the version in the folder. The result is a different
+        tokenizer.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the folder is missing or was changed, has another format or a later version, or if the installed `regex` package does
+        not support its version of Unicode.
+    """
+    folder = Path(path)
+    own_path = folder / OWN_FILE
+    recover_own_file(folder)
+    if not own_path.exists():
+        raise _not_ours(folder)
+    own_data = read_file(own_path, error=TokenizerFormatError)
+    stored = load_stored(own_data)
+    if stored is not None:
+        own = stored.notes["own"]
+        _read_tokenizer_file(own, folder)  # it may have been changed since
+        model = _make_model(
+            own,
+            own_path,
+            pattern=_split_pattern(own, own_path),
+            tokens=stored.tokens,
+            merges=stored.merges,
+            special_tokens=dict(stored.notes["special_tokens"]),
+            merge_counts=None if own["merge_counts"] is None else stored.merge_counts,
+            sections=stored.notes["sections"],
+        )
+        vars(model)["sha256"] = own["sha256"]  # was checked when the vocabulary was stored
+        return model if unicode is None else replace(model, unicode=unicode)
+    own = _object(parse_json(own_data, own_path, error=TokenizerFormatError), own_path)
+    model, notes = _parse(own, own_path)
+    if unicode is not None:
+        return replace(model, unicode=unicode)
+    if model.unicode is not None:
+        _check_unicode(model.unicode, own_path)
+    store_parsed(own_data, model, notes)
+    return model
+
+
+def _parse(own: dict[str, Any], own_path: Path) -> tuple[Model, dict[str, Any]]:
+    """Return the model that `bpejit.json` describes, and all but tokens and merges for `store_parsed`."""
+    _check_version(own, own_path)
+    tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
+    pattern = _split_pattern(own, own_path)
+    shared_ids = _numbers(own, "shared_ids", own_path)
+    ranked, _ = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
+    content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
+    tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
+    if ranked:
+        merges = []
+    merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
+    sections = sections_text(content) if _flag(own, "sections_of_source", own_path) else None
+    try:
+        model = _make_model(
+            own,
+            own_path,
+            pattern=pattern,
+            tokens=ReadOnlyDict(tokens),
+            merges=merges,
+            special_tokens=specials,
+            merge_counts=merge_counts,
+            sections=sections,
+        )
+    except (TokenizerFormatError, SpecialTokenError) as error:
+        raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
+    expected = _field(own, "sha256", str, path=own_path)
+    if model.sha256 != expected:
+        raise TokenizerFormatError(
+            f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
+            f"expected {shorten(expected)}; restore the file, or save the tokenizer again"
+        )
+    kept = {key: value for key, value in own.items() if key != "token_lengths"}
+    kept["merge_counts"] = None if merge_counts is None else []
+    return model, {"own": kept, "special_tokens": [*specials.items()], "sections": sections}
+
+
+def _read_tokenizer_file(own: dict[str, Any], folder: Path) -> tuple[Path, bytes]:
+    """Return the path and the content of the file with tokens and merges, if it is unchanged."""
+    own_path = folder / OWN_FILE
+    name = _field(own, "tokenizer_file", str, path=own_path)
+    if name not in (TOKENIZER_FILE, PRIVATE_FILE):
+        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
+    path = folder / name
+    data = read_file(path, error=TokenizerFormatError, what="tokenizer file")
+    expected = _field(own, "tokenizer_file_sha256", str, path=own_path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
+            "restore the file, or save the tokenizer again"
+        )
+    return path, data
+
+
+def _make_model(
+    own: dict[str, Any],
+    own_path: Path,
+    *,
+    pattern: Pattern,
+    tokens: Mapping[int, bytes],
+    merges: Sequence[tuple[bytes, bytes]],
+    special_tokens: dict[str, int],
+    merge_counts: list[int] | None,
+    sections: str | None,
+) -> Model:
+    """Return a model with the settings in `bpejit.json`."""
+    return Model(
+        tokens=tokens,
+        merges=merges,
+        special_tokens=special_tokens,
+        pattern=pattern,
+        tie_break=_field(own, "tie_break", str, type(None), path=own_path),
+        merge_counts=merge_counts,
+        training=_field(own, "training", dict, path=own_path),
+        ranked=_flag(own, "ranked", own_path),
+        ignore_merges=_flag(own, "ignore_merges", own_path),
+        pipeline=_pipeline(own, own_path),
+        token_flags=_token_flags(own, own_path),
+        post_processor=canonical(own.get("post_processor")),
+        unicode=_field({"unicode": None, **own}, "unicode", str, type(None), path=own_path),
+        config=_config(own, own_path),
+        file_sections=None if sections is None else FileSections(sections, pattern),
+    )
+
+
+def _check_unicode(version: str, path: Path) -> None:
+    from bpejit.splitting.unicode_versions import check_unicode
+
+    try:
+        check_unicode(version)
+    except PatternError as error:
+        raise TokenizerFormatError(
+            f"`{path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids are acceptable"
+        ) from error
+
+
+def _not_ours(folder: Path) -> TokenizerFormatError:
+    if not folder.exists():
+        return TokenizerFormatError(
+            f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "
+            "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
+        )
+    if not folder.is_dir():
+        beside = f"; its folder is one: pass `{folder.parent}`" if (folder.parent / OWN_FILE).exists() else ""
+        return TokenizerFormatError(
+            f"`{folder}` is a file; expected a folder that `bpejit train` has written{beside or ': pass its path'}"
+        )
+    if (folder / TOKENIZER_FILE).exists():
+        return TokenizerFormatError(
+            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; expected a folder that "
+            "`bpejit train` has written: read this one with `bpejit.load`, or `read_tokenizer_json`"
+        )
+    return TokenizerFormatError(
+        f"`{folder}` contains no tokenizer: there is no {OWN_FILE}; expected a folder that `bpejit train` has written: "
+        "check the path"
+    )
+
+
+def _check_version(own: dict[str, Any], path: Path) -> None:
+    if own.get("format") != FORMAT:
+        raise _bad_field(path, "format", own.get("format"), repr(FORMAT))
+    version = _field(own, "format_version", int, path=path)
+    if version > FORMAT_VERSION:
+        writer = shorten(own["bpejit_version"]) if "bpejit_version" in own else "of a later version"
+        raise TokenizerFormatError(
+            f"`{path}` has format version {shorten(version)}, and bpejit {__version__} reads versions up to {FORMAT_VERSION}; "
+            f"it was written by bpejit {writer}: install that or a later one"
+        )
+    if version < 1:
+        raise _bad_field(path, "format_version", version, "1")
+
+
+def _parse_tokenizer(
+    content: dict[str, Any], path: Path, shared_ids: set[int]
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
+    """Return tokens, merges and special tokens of a `tokenizer.json` as `tokenizer_json` writes it."""
+    model = _field(content, "model", dict, path=path)
+    specials: dict[str, int] = {}
+    for added in _field(content, "added_tokens", list, path=path):
+        text = _field(_object(added, path), "content", str, path=path)
+        specials[text] = _field(added, "id", int, path=path)
+    tokens: dict[int, bytes] = {}
+    by_text: dict[str, bytes] = {}
+    for text, token_id in _field(model, "vocab", dict, path=path).items():
+        if type(token_id) is not int:
+            raise _bad_field(path, f"id of {shorten(text)}", token_id, "a whole number")
+        if specials.get(text) == token_id and not (
+            token_id in shared_ids and encode_byte_characters(special_bytes(text)) == text
+        ):
+            continue
+        try:
+            token = decode_byte_characters(text)
+        except UnicodeEncodeError as cause:
+            raise _bad_field(path, "token", text, "one character of GPT-2's byte alphabet for each byte") from cause
+        if token_id in tokens:
+            raise TokenizerFormatError(
+                f"`{path}`: the tokens {shorten(tokens[token_id])} and {shorten(token)} both have the id {token_id}; "
+                "expected one token for each id: save the tokenizer again"
+            )
+        tokens[token_id] = by_text[text] = token
+    pairs = _field(model, "merges", list, path=path)
+    try:
+        # Byte characters do not include the space, so a pair in one string contains exactly one.
+        split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
+        return tokens, [(by_text[left], by_text[right]) for left, right in split], specials
+    except (TypeError, ValueError, KeyError) as cause:
+        rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
+        raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _split_pattern(own: dict[str, Any], path: Path) -> Pattern:
+    fields = _field(own, "pattern", dict, path=path)
+    preset = _field(fields, "name", str, type(None), path=path)
+    source = _pattern_source(fields, path)
+    # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
+    return preset if preset is not None and pattern_source(preset) == source else source
+
+
+def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:
+    """Return the regular expression of the split pattern, or those of a sequence."""
+    source = _field(fields, "source", str, list, path=path)
+    if isinstance(source, str):
+        return source
+    if not source or not all(isinstance(stage, str) for stage in source):
+        raise _bad_field(path, "source", source, "a regular expression or a list of them")
+    return tuple(source)
+
+
+def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
+    value = value.split(" ") if isinstance(value, str) else value
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TokenizerFormatError(f"`{path}` contains {shown(value)}; expected a JSON object: save the tokenizer again")
+    return value
+
+
+def _field(fields: dict[str, Any], key: str, *kinds: type, path: Path, default: Any = None) -> Any:
+    """Return a value of one of the given types; `default` if there is none, and without a default it is required."""
+    if key not in fields:
+        if default is None:
+            raise TokenizerFormatError(
+                f"`{path}` has no {shorten(key)}; the file was changed or truncated: restore it, or save the tokenizer again"
+            )
+        return default
+    return typed_field(path, fields, key, *kinds, action=_AGAIN)
+
+
+def _pipeline(fields: dict[str, Any], path: Path) -> PipelineConfig | None:
+    value = fields.get("preparation")
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != set(PREPARATION_STEPS):
+        raise _bad_field(path, "preparation", value, f"null, or an object of {' and '.join(PREPARATION_STEPS)}")
+    return PipelineConfig(**{name: canonical(value[name]) for name in PREPARATION_STEPS})
+
+
+def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
+    found = {}
+    for text, flags in _field(fields, "token_flags", dict, path=path, default={}).items():
+        if not isinstance(flags, dict) or set(flags) != set(TokenFlags().as_dict) or set(map(type, flags.values())) != {bool}:
+            raise _bad_field(
+                path, f"token_flags of {shorten(text)}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}"
+            )
+        found[text] = TokenFlags(**flags)
+    return found
+
+
+def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:
+    """Return a flag; a missing one is False."""
+    return bool(_field(fields, key, bool, path=path, default=False))
+
+
+def _numbers(fields: dict[str, Any], key: str, path: Path, size: int | None = None) -> list[int]:
+    """Return a required list of integers, of length `size` if given."""
+    numbers: list[int] = _field(fields, key, list, path=path)
+    if not set(map(type, numbers)) <= {int} or size not in (None, len(numbers)):
+        raise _bad_field(path, key, numbers, f"{'a list of' if size is None else size} whole numbers")
+    return numbers
+
+
+def _bad_field(path: Path, key: str, value: Any, expected: str) -> TokenizerFormatError:
+    return bad_field(path, key, value, expected, _AGAIN)
+
+
+def _config(own: dict[str, Any], path: Path) -> TokenizerConfig:
+    fields = _field(own, "config", dict, path=path, default={})
+    known = {name: value for name, value in fields.items() if name in TokenizerConfig.__dataclass_fields__}
+    try:
+        return TokenizerConfig.checked(**known)
+    except BpejitError as error:
+        raise TokenizerFormatError(f"`{path}`: {error}") from error

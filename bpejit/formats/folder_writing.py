@@ -1,4 +1,4 @@
-"""Write the folder in which bpejit saves a tokenizer (see `bpejit.formats.folder_layout`)."""
+"""The format of the folder in which bpejit saves a tokenizer, and writing it (see `bpejit.formats.folder`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit import __version__
 from bpejit.errors import OutputError, PatternError, TokenizerFormatError, shorten, visible
-from bpejit.formats.folder_layout import (
+from bpejit.formats.any_format import output_path
+from bpejit.formats.base import Given, TokenizerFormat, without_gz
+from bpejit.formats.folder import (
     FORMAT,
     FORMAT_VERSION,
     OWN_FILE,
@@ -19,27 +21,64 @@ from bpejit.formats.folder_layout import (
     PRIVATE_FILE,
     PUBLIC_FILES,
     TOKENIZER_FILE,
+    load_folder,
+    recover_own_file,
 )
 from bpejit.formats.huggingface_writing import (
     CONFIG_FILE,
     file_sections,
     pre_tokenizer,
     special_token_obstacle,
+    split_steps,
     tokenizer_config_json,
     tokenizer_json,
 )
-from bpejit.formats.pipelines import split_steps
-from bpejit.formats.remote_tokenizers import stored_tokenizer
-from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy, token_lengths
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
 from bpejit.splitting.presets import Pattern
-from bpejit.storage.files import StrPath, creating_folder, replacing_all
+from bpejit.storage.files import StrPath, creating_folder
 from bpejit.storage.outputs import check_output_folder, check_outputs
-from bpejit.storage.remote import is_remote
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FILE_SUFFIXES = (".json", ".model", ".tiktoken")
 """Suffixes of the files in which tokenizers come, which a folder should not have."""
+
+
+class FolderFormat(TokenizerFormat):
+    """bpejit's own folder, which other tools read as a Hugging Face tokenizer where that gives equal ids."""
+
+    name = "bpejit"
+    expected = "a folder that bpejit wrote"
+    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)
+    exclusive = True
+    writable = True
+    has_tokenizer_json = True
+
+    def find(self, folder: Path) -> list[Path]:
+        """Return the folder itself if bpejit wrote it."""
+        recover_own_file(folder)
+        return [folder] if (folder / OWN_FILE).exists() else []
+
+    def locate(self, file: Path) -> Path | None:
+        """Return the folder of a file that bpejit wrote."""
+        recover_own_file(file.parent)
+        named = without_gz(file).name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE)
+        return file.parent if named and (file.parent / OWN_FILE).exists() else None
+
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a folder."""
+        return load_folder(path, unicode=given.get("unicode"))
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the folder cannot be written."""
+        check_folder(path, inputs=inputs, overwrite=overwrite)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
+        """Write a folder; return why other tools cannot read it, or None if they can."""
+        return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
 
 
 @collector_paused()  # a fifth of the time, and more where the model has just been made
@@ -71,10 +110,11 @@ def save_folder(
     TokenizerFormatError
         If other tools cannot read the folder, and `must_be_public`.
     """
-    if is_remote(path):
-        with stored_tokenizer(str(path), (*PUBLIC_FILES, PRIVATE_FILE)) as local:
-            return save_folder(model, local, legacy_merges=legacy_merges, must_be_public=must_be_public, overwrite=overwrite)
-    folder = Path(path)
+    with output_path(path) as local:
+        return _save(model, Path(local), legacy_merges, must_be_public, overwrite)
+
+
+def _save(model: Model, folder: Path, legacy_merges: bool, must_be_public: bool, overwrite: bool) -> str | None:
     check_folder(folder, overwrite=overwrite)
     source = pattern_source(model.pattern)
     try:
@@ -93,15 +133,10 @@ def save_folder(
     if not obstacle:
         contents[CONFIG_FILE] = tokenizer_config_json(model)
         stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
-    lengths = token_bytes_npy(model)
-    if lengths is None:
-        stale.append(folder / TOKEN_BYTES_FILE)
-    else:
-        contents[TOKEN_BYTES_FILE] = lengths
-    contents[OWN_FILE] = _own_json(model, source, name, written, obstacle)  # describes the others, so it is the last
-    with creating_folder(folder), replacing_all([folder / file for file in contents], remove=stale) as files:
-        for file, data in zip(files, contents.values(), strict=True):
-            file.write(data)
+    own = _own_json(model, source, name, written, obstacle)
+    with creating_folder(folder):
+        named = {folder / file: data for file, data in contents.items()}
+        write_files(model, named, folder / TOKEN_BYTES_FILE, (folder / OWN_FILE, own), stale=stale)
     return obstacle
 
 
@@ -127,14 +162,10 @@ def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bo
             f"`{visible(str(path))}` has the suffix of a file, and a tokenizer is saved as a folder; expected a name without "
             f"{suffix}: change the name, or save the folder and write the file with `bpejit export`"
         )
-    if is_remote(path):
-        with stored_tokenizer(str(path), (*PUBLIC_FILES, PRIVATE_FILE)) as local:
-            check_folder(local, overwrite=overwrite)
-        return
-    check_output_folder(path, PUBLIC_FILES)
-    folder = Path(path)
-    targets = [folder / name for name in (*PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)]
-    check_outputs(targets, inputs=inputs, overwrite=overwrite, folder=folder)
+    with output_path(path) as local:
+        check_output_folder(local, PUBLIC_FILES)
+        targets = [Path(local) / name for name in (*PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)]
+        check_outputs(targets, inputs=inputs, overwrite=overwrite, folder=local)
 
 
 def _is_ours(folder: Path, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 Bytes are written as byte characters (see `bpejit.normalization.byte_characters`), special tokens as plain text. The files do
 not contain the special tokens or the split pattern. These are known for the published pair, are read from the sidecar of a
-pair that bpejit wrote (see `bpejit.formats.sidecar`), or must be passed. Other tools always split by GPT-2's pattern. An
+pair that bpejit wrote (see `bpejit.formats.missing_parts`), or must be passed. Other tools always split by GPT-2's pattern. An
 exported pair comes with `tokenizer_config.json`, from which `transformers.AutoTokenizer` reads the special tokens.
 """
 
@@ -20,15 +20,23 @@ from typing import Any, SupportsIndex
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
-from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
-from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
-from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy
-from bpejit.formats.untrusted import END_OF_WORD, check_gaps, word_ends
+from bpejit.formats.missing_parts import (
+    GPT2_VOCAB,
+    TOOLS_UNICODE,
+    Known as Published,
+    Known as Sidecar,
+    read_sidecar,
+    recover_files,
+    sidecar_json,
+    sidecar_path,
+)
+from bpejit.formats.tokenizer_files import END_OF_WORD, TOKEN_BYTES_FILE, broken_line, check_gaps, word_ends, write_files
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.storage.outputs import check_outputs
+from bpejit.utf8 import has_surrogates
 
 VOCAB_FILE = "vocab.json"
 
@@ -286,20 +294,13 @@ def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
             left, right = line.removesuffix(b"\r").decode("utf-8").split(" ")
             pair = decode_byte_characters(left), decode_byte_characters(right)
         except ValueError as cause:
-            raise _broken_line(path, number, line, "two tokens with one space between them") from cause
+            raise broken_line(path, number, line, "two tokens with one space between them") from cause
         if not left or not right:
-            raise _broken_line(path, number, line, "two tokens with one space between them")
+            raise broken_line(path, number, line, "two tokens with one space between them")
         if pair in numbers:
-            raise _broken_line(path, number, line, f"each pair only once (this one is in line {numbers[pair]})")
+            raise broken_line(path, number, line, f"each pair only once (this one is in line {numbers[pair]})")
         numbers[pair] = number
     return numbers
-
-
-def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
-    shown = shorten(line.decode("utf-8", "backslashreplace"))
-    return TokenizerFormatError(
-        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
-    )
 
 
 def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, overwrite: bool = False) -> None:
@@ -351,13 +352,7 @@ def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) ->
     check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
     vocab, merges = _pair(model, vocab_path, must_be_plain=True)
     contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
-    lengths = token_bytes_npy(model)
-    if lengths is not None:
-        contents[lengths_path] = lengths
-    contents[sidecar] = sidecar_json(model, vocab)
-    with replacing_all(list(contents), remove=[] if lengths is not None else [lengths_path]) as files:
-        for file, data in zip(files, contents.values(), strict=True):
-            file.write(data)
+    write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
 
 
 def _obstacle(model: Model) -> str | None:
@@ -396,7 +391,8 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
                 "token has the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
             )
         taken.add(written)
-        texts[token_id] = text if _is_plain(text) or (len(text) > 1 and text not in taken and _is_utf8(text)) else written
+        is_unique = len(text) > 1 and text not in taken and not has_surrogates(text)
+        texts[token_id] = text if is_unique or _is_plain(text) else written
         taken.add(texts[token_id])
     for text, token_id in model.special_tokens.items() if must_be_plain else ():
         if texts[token_id] != text:
@@ -413,14 +409,10 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
 
 def _is_plain(text: str) -> bool:
     """Return True if the text of a special token is valid UTF-8 and cannot be mistaken for byte characters."""
-    if not _is_utf8(text):
+    if has_surrogates(text):
         return False
     try:
         decode_byte_characters(text)
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)

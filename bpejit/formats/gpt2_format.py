@@ -7,28 +7,36 @@ pattern, the special tokens where the settings lack them, and the tokens around 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import BpejitWarning, TokenizerFormatError, shorten
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import without_gz
-from bpejit.formats.folder_layout import TOKENIZER_FILE
+from bpejit.formats.base import Given, TokenizerFormat, without_gz
+from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, gpt2_files, known_pair, load_gpt2_pair, read_merges, save_gpt2_pair
-from bpejit.formats.pipelines import byte_level, pre_tokenizer_for
-from bpejit.formats.published import TOOLS_UNICODE
-from bpejit.formats.settings_beside import SETTINGS_FILES, adding_template, apply_settings, class_of, has_settings
-from bpejit.formats.sidecar import recover_files
-from bpejit.formats.tokenizer_classes import PATTERNS, ROBERTA_CLASSES
+from bpejit.formats.huggingface_writing import byte_level, pre_tokenizer_for
+from bpejit.formats.missing_parts import TOOLS_UNICODE, recover_files
+from bpejit.formats.settings_beside import (
+    PATTERNS,
+    ROBERTA_CLASSES,
+    SETTINGS_FILES,
+    adding_template,
+    apply_settings,
+    class_of,
+    has_settings,
+)
 from bpejit.model import Model, pattern_source
-from bpejit.normalization import TokenFlags
 from bpejit.normalization.byte_characters import encode_byte_characters
+from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
 from bpejit.storage.outputs import check_output_folder, check_outputs
 from bpejit.tokenizer_config import TokenizerConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Gpt2Format(TokenizerFormat):
@@ -56,29 +64,15 @@ class Gpt2Format(TokenizerFormat):
         """Return True for an object that maps texts to ids."""
         return isinstance(content, dict) and bool(content) and all(type(value) is int for value in content.values())
 
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a vocabulary and the merges beside it."""
-        return load_gpt2_pair(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+        return load_gpt2_pair(path, **given)
 
-    def read_folder(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
+    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a pair with the tokens and settings beside it; without these if `special_tokens` are given."""
-        if special_tokens is not None or not has_settings(path.parent):
-            return self.read(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
-        return _load_pair_with_settings(path, pattern=pattern, unicode=unicode)
+        if given.get("special_tokens") is not None or not has_settings(path.parent):
+            return self.read(path, **given)
+        return _load_pair_with_settings(path, pattern=given.get("pattern"), unicode=given.get("unicode"))
 
     def outputs(self, path: StrPath) -> list[Path]:
         """Return the paths of vocabulary, merges, configuration and sidecar in a folder."""

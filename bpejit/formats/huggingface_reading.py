@@ -8,27 +8,34 @@ adds are in `Model.template`.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.compressed import read_tokenizer_file
-from bpejit.formats.huggingface_writing import sections_text
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.base import Given, TokenizerFormat
+from bpejit.formats.folder_writing import check_folder, save_folder
+from bpejit.formats.huggingface_writing import note, sections_text
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class_of, has_settings, warn_of_rebuilt
+from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model, special_bytes
-from bpejit.normalization import PipelineConfig, TextPipeline, TokenFlags
 from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.json_fields import Fields, canonical, refused, shown, unsupported
-from bpejit.normalization.pipeline_config import FileSections
-from bpejit.normalization.post_processor import make_template
-from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
+from bpejit.normalization.json_fields import Fields, canonical, read_byte_level, refused, shown, unsupported
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.utf8 import has_surrogates
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_logger = logging.getLogger("bpejit.formats")
 
 FILE = "tokenizer.json"
 
@@ -40,6 +47,39 @@ _ADDED_VALUES = itemgetter("id", "content", *TokenFlags._fields)
 _ADDED_KEYS = {"id", "content", *TokenFlags._fields}
 
 _AGAIN = "correct the file, or get it again"
+
+
+class HuggingFaceFormat(TokenizerFormat):
+    """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
+
+    name = "hf"
+    expected = f"Hugging Face's `{FILE}`"
+    file_names = (FILE, *SETTINGS_FILES)
+    writable = True
+    has_tokenizer_json = True
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True for an object with a model."""
+        return isinstance(content, dict) and isinstance(content.get("model"), dict)
+
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
+
+    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file with the tokens and settings beside it."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the folder cannot be written."""
+        check_folder(path, inputs=inputs, overwrite=overwrite)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
+        """Write a folder, or raise TokenizerFormatError if Hugging Face's tools would give other ids."""
+        obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=True, overwrite=overwrite)
+        for found in filter(None, (note(model), model.config.left_out)):
+            _logger.info("%s: %s", os.fspath(path), found)
+        return obstacle
 
 
 def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_settings: bool = False) -> Model:
@@ -92,6 +132,9 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     TokenizerFormatError
         As for `read_tokenizer_json`.
     """
+    from bpejit.normalization.pipeline import TextPipeline  # not at the top: it takes 30 ms, also for other formats
+    from bpejit.normalization.pretokenizers import WHOLE
+
     top = Fields(content, "")
     version = top.take("version", str, default="1.0")
     if version != "1.0":
@@ -240,7 +283,7 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
             raise refused(
                 f"{path}.content", f"has {len(text)} characters; expected at most {_LONGEST_TOKEN}", "remove the token"
             )
-        if not text or not (text.isascii() or all(not "\ud800" <= character <= "\udfff" for character in text)):
+        if not text or has_surrogates(text):
             raise refused(f"{path}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
         if text in numbers:
             raise refused(
@@ -318,7 +361,7 @@ def _check_decoder(value: Any, path: str) -> None:
     if value is None:
         raise refused(path, "is null; expected ByteLevel", "use a byte-level tokenizer")
     fields = Fields(value, path)
-    kind = fields.kind("decoder")
+    kind = fields.take("type", str)
     if kind == "Sequence":
         decoders = fields.take("decoders", list)
         fields.done()

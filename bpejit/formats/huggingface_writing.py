@@ -1,30 +1,36 @@
-"""Write Hugging Face's `tokenizer.json`.
+r"""Write Hugging Face's `tokenizer.json`.
 
 A model that was read from such a file is written with the sections of that file, unchanged. For other models the file has the
-canonical byte-level form: a pre-tokenizer that splits text (see `bpejit.formats.pipelines`) and converts it to GPT-2's byte
-characters, and merges in order. The merges of a ranked model are written as a list that gives the same ids (see
-`bpejit.formats.ranked_merges`), with `ignore_merges`, which keeps pre-tokens that are tokens whole. `tokenizers` then gives
-the same ids as bpejit. Both also find special tokens in the same way: the leftmost first, and the longest at each position.
+canonical byte-level form: a pre-tokenizer that splits text and converts it to GPT-2's byte characters, and merges in order. The
+merges of a ranked model are written as a list that gives the same ids (see `bpejit.formats.ranked_merges`), with
+`ignore_merges`, which keeps pre-tokens that are tokens whole. `tokenizers` then gives the same ids as bpejit. Both also find
+special tokens in the same way: the leftmost first, and the longest at each position.
+
+**Pre-tokenizers.** Some readers have no engine for regular expressions: they recognize the pre-tokenizers of published files by
+their text and refuse all others (`READ_PRESETS`). So a preset is written as in its published file, if that splits every text
+in the same way (`tests/helpers/split_equivalence.py` proves it on the automata of both spellings). Other patterns are
+translated to the dialect of Hugging Face's `Split` (see `bpejit.splitting.dialect_writer`). One pattern has no spelling that
+all readers accept: `cl100k` keeps white space at the end of a text together, whereas the similar pattern in published files
+(`llama3`) divides it after the last line break.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
-from bpejit.errors import shorten
-from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
-from bpejit.formats.vocabulary_lines import vocabulary_and_merges
+from bpejit.errors import PatternError, shorten
+from bpejit.formats.missing_parts import END_OF_TEXT
+from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import TokenFlags
-
-END_OF_TEXT = "<|endoftext|>"
+from bpejit.splitting.presets import PRESETS, Pattern, stages_of
+from bpejit.utf8 import has_surrogates
 
 CONFIG_FILE = "tokenizer_config.json"
 
@@ -32,9 +38,7 @@ _MARK = "\0"
 
 _INDENT = b" " * 6
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-_FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
+FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def special_token_obstacle(model: Model) -> str | None:
@@ -44,7 +48,7 @@ def special_token_obstacle(model: Model) -> str | None:
     id. If whole pre-tokens are looked up in it, the text of a special token must not represent other bytes than its own.
     """
     for text, token_id in model.special_tokens.items():
-        if not text.isascii() and _SURROGATE.search(text):
+        if has_surrogates(text):
             return f"the special token {shorten(text)} is not valid UTF-8"
         decoded = None
         with suppress(UnicodeEncodeError):
@@ -83,7 +87,7 @@ def file_sections(model: Model) -> dict[str, Any] | None:
     if model.pipeline is not None and steps != [model.pipeline.normalizer, model.pipeline.pre_tokenizer]:
         return None
     added = sections["added_tokens"]
-    flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in _FLAG_ORDER}) for token in added}
+    flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in FLAG_ORDER}) for token in added}
     same = (
         {token["content"]: token["id"] for token in added} == model.special_tokens
         and {text: found for text, found in flags.items() if found != TokenFlags()} == model.token_flags
@@ -101,13 +105,13 @@ def pre_tokenizer(model: Model) -> Component | None:
     PatternError
         If no pre-tokenizer is proven to split every text in the same way.
     """
-    sections = file_sections(model)
-    if sections is not None:
-        found: Component | None = sections["pre_tokenizer"]
+    found: Component | None
+    if (sections := file_sections(model)) is not None:
+        found = sections["pre_tokenizer"]
         return found
     if model.pipeline is not None:
-        stored: Component | None = json.loads(model.pipeline.pre_tokenizer)
-        return stored
+        found = json.loads(model.pipeline.pre_tokenizer)
+        return found
     return pre_tokenizer_for(pattern_source(model.pattern), unicode=model.unicode)
 
 
@@ -144,10 +148,7 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
 
 
 def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
-    added = []
-    for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
-        flags = model.token_flags.get(text, TokenFlags()).as_dict
-        added.append({"id": token_id, "content": text, **{name: flags[name] for name in _FLAG_ORDER}})
+    added = [{"id": token_id, **token} for token_id, token in _added_tokens(model)]
     normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
     values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), byte_level())
     return dict(zip(SECTIONS, values, strict=True))
@@ -159,13 +160,19 @@ def tokenizer_config_json(model: Model) -> bytes:
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
 
+def _added_tokens(model: Model) -> list[tuple[int, dict[str, Any]]]:
+    """Return id, and text and flags, of each special token, in order of id."""
+    found = []
+    for text, token_id in sorted(model.special_tokens.items(), key=itemgetter(1)):
+        flags = model.token_flags.get(text, TokenFlags())
+        named = {name: getattr(flags, name) for name in FLAG_ORDER}
+        found.append((token_id, {"content": text, **named}))
+    return found
+
+
 def gpt2_config_json(model: Model) -> bytes:
     """Return the content of `tokenizer_config.json` for GPT-2's pair of files, which lists the special tokens."""
     end = END_OF_TEXT if END_OF_TEXT in model.special_tokens else None
-    added = {}
-    for text, token_id in sorted(model.special_tokens.items(), key=itemgetter(1)):
-        flags = model.token_flags.get(text, TokenFlags()).as_dict
-        added[str(token_id)] = {"content": text, **{name: flags[name] for name in _FLAG_ORDER}}
     config: dict[str, Any] = {
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
@@ -173,7 +180,7 @@ def gpt2_config_json(model: Model) -> bytes:
         **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end if model.config.others is None else None),
         **model.config.written(None),
         "tokenizer_class": "GPT2Tokenizer",
-        "added_tokens_decoder": added,
+        "added_tokens_decoder": {str(token_id): token for token_id, token in _added_tokens(model)},
     }
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
@@ -184,9 +191,163 @@ def _fields(values: dict[str, Any]) -> list[str]:
 
 def _value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if text.isascii() or not _SURROGATE.search(text) else json.dumps(value)
+    return json.dumps(value) if has_surrogates(text) else text
 
 
 def _block(brackets: str, lines: Iterable[str], depth: int) -> str:
     indent = "\n" + "  " * depth
     return brackets[0] + indent + "  " + f",{indent}  ".join(lines) + indent + brackets[1]
+
+
+# ---- pre-tokenizers
+
+Component = dict[str, Any]
+"""A component of `tokenizer.json`, as parsed JSON."""
+
+
+def byte_level(*, use_regex: bool = False) -> Component:
+    """Return Hugging Face's `ByteLevel`; with `use_regex` it splits by GPT-2's pattern first."""
+    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+
+
+def _split(pattern: str) -> Component:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def _sequence(*steps: Component) -> Component:
+    return {"type": "Sequence", "pretokenizers": list(steps)}
+
+
+def split_steps(pattern: Pattern) -> Component:
+    """Return the pre-tokenizer that splits by regular expressions in sequence, without translation."""
+    return _sequence(*map(_split, stages_of(pattern)), byte_level())
+
+
+def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Component:
+    """Return the pre-tokenizer that splits text as a pattern does.
+
+    Parameters
+    ----------
+    pattern : str or tuple of str
+        A regular expression, or those of a sequence.
+    unicode : str, optional
+        The version of Unicode that the pattern follows.
+
+    Raises
+    ------
+    PatternError
+        If no pre-tokenizer is proven to split every text in the same way.
+    """
+    published = _published(pattern, unicode)
+    if published is not None:
+        return published
+    from bpejit.splitting.dialect_writer import to_oniguruma
+
+    translated = tuple(to_oniguruma(stage, unicode=unicode) for stage in stages_of(pattern))
+    if has_surrogates("".join(translated)):
+        raise PatternError("the split pattern is not valid UTF-8; expected text: remove the surrogates")
+    return split_steps(translated)
+
+
+def _published(pattern: Pattern, unicode: str | None) -> Component | None:
+    """Return the pre-tokenizer of published files, or None if the pattern has only its translation."""
+    llama3 = PRESETS["llama3"]
+    assert isinstance(llama3, str)
+    if pattern in (PRESETS["gpt2"], PRESETS["r50k"]):
+        return byte_level(use_regex=True)
+    if pattern == PRESETS["cl100k-legacy"]:
+        return split_steps(llama3)
+    # Not `nanochat` in the same way, with `{1,2}`: tokenizers 1.0.0rc3 accepts that, and takes digits by threes.
+    if pattern == PRESETS["deepseek-v3"]:
+        # The published file contains line ends literally, not as escapes.
+        return split_steps(tuple(stage.replace(r"\r", "\r").replace(r"\n", "\n") for stage in pattern))
+    if pattern == PRESETS["starcoder"]:
+        return _sequence(_digits(unicode), byte_level(use_regex=True))
+    return None
+
+
+def _digits(unicode: str | None) -> Component:
+    r"""Return the step of StarCoder that isolates each digit.
+
+    `Digits` uses Unicode 17 in tokenizers 0.23, whereas its regular expressions use Unicode 16. A pattern of an older
+    version is therefore written as `\p{N}`, which some readers refuse, but which has equal ids for the 13 digits that
+    Unicode 17 added.
+    """
+    if unicode is not None and int(unicode.split(".")[0]) < 17:
+        return _split(r"\p{N}")
+    return {"type": "Digits", "individual_digits": True}
+
+
+# ---- readers that support only the split patterns of some published files
+
+READ_PRESETS: dict[str, tuple[str, ...]] = {
+    "tokenizers 1.0.0rc3": (
+        *("gpt2", "r50k", "p50k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "deepseek-v3", "starcoder", "tekken"),
+        "kimi-k2",
+    ),
+    "gigatoken 0.10": (
+        *("gpt2", "r50k", "p50k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "qwen3.5", "deepseek-v3", "tekken"),
+    ),
+}
+"""The presets that each reader reads with equal ids, as bpejit writes them. tokenizers 0.23, and transformers 4.57 and 5.23,
+which use it, read all patterns; so does kitoken 0.11, except for `BYTE_LEVEL_MISREAD`."""
+
+BYTE_LEVEL_MISREAD = "kitoken 0.11"
+"""If `ByteLevel` itself splits, as in GPT-2's published file, this reader divides `'d` after a line end."""
+
+_RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"})
+"""The presets that are not written as one step with their pattern."""
+
+
+def not_read_by(model: Model) -> list[str]:
+    """Return the readers that refuse the `tokenizer.json` of a model, or give other ids.
+
+    Parameters
+    ----------
+    model : Model
+
+    Raises
+    ------
+    PatternError
+        If the split pattern cannot be written for other tools.
+    """
+    steps = _signature(pre_tokenizer(model))
+    found = [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
+    return [*found, BYTE_LEVEL_MISREAD] if str(("ByteLevel", True))[:-1] in str(steps) else found
+
+
+def note(model: Model) -> str:
+    """Return a sentence about the readers in `not_read_by`, or an empty string if there are none."""
+    readers = not_read_by(model)
+    if not readers:
+        return ""
+    first, verb = (readers[0], "does") if len(readers) == 1 else (f"{', '.join(readers[:-1])} and {readers[-1]}", "do")
+    return f"{first} {verb} not read this split pattern, or not with equal ids; `--check` tries the readers that are installed"
+
+
+def _known(reader: str, names: tuple[str, ...]) -> set[Any]:
+    known = {
+        _signature(pre_tokenizer_for(PRESETS[name]) if name in _RESPELLED else split_steps(PRESETS[name])) for name in names
+    }
+    if reader.startswith("tokenizers"):
+        # It also reads a sequence of one step, and recognizes GPT-2's pattern by its text.
+        gpt2 = byte_level(use_regex=True)
+        known |= {_signature({"type": "Sequence", "pretokenizers": [gpt2]}), _signature(split_steps(PRESETS["gpt2"]))}
+    return known
+
+
+def _signature(component: Component | None) -> Any:
+    """Return the properties of a pre-tokenizer by which readers recognize it."""
+    if component is None:
+        return None
+    match component["type"]:
+        case "Sequence":
+            return tuple(_signature(step) for step in component["pretokenizers"])
+        case "ByteLevel":
+            return ("ByteLevel", component.get("use_regex", True), component.get("add_prefix_space", True))
+        case "Split":
+            # A pattern that matches everywhere isolates the same pieces when it is inverted and removed.
+            kept = (component["behavior"], component.get("invert", False)) in (("Isolated", False), ("Removed", True))
+            return ("Split", str(component["pattern"]), kept)
+        case _:
+            return str(component)

@@ -2,7 +2,7 @@
 
 They are in `tokenizer_config.json`, in `special_tokens_map.json` and `added_tokens.json` of older folders, in
 chat_template.jinja, and in the defaults of the class that `tokenizer_config.json` or `config.json` names
-(`bpejit.formats.tokenizer_classes`). A token that the tokenizer lacks gets the next id after the last one, whatever id the
+(`DEFAULTS`). A token that the tokenizer lacks gets the next id after the last one, whatever id the
 files give it; flags in the files replace those of the tokenizer. Model, normalizer and pre-tokenizer remain those of
 `tokenizer.json`, except for `add_prefix_space`. A warning says where transformers 5 may give other ids.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.errors import BpejitError, BpejitWarning, TokenizerFormatError, shorten
-from bpejit.formats.huggingface_writing import CONFIG_FILE
-from bpejit.formats.tokenizer_classes import ADDING_BOS, CLASS_OF_MODEL, DEFAULTS, REBUILT
+from bpejit.formats.huggingface_writing import CONFIG_FILE, FLAG_ORDER
+from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model, pattern_source
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.splitting.presets import PRESETS
@@ -29,8 +29,6 @@ TEMPLATE_FILE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_template
 
 SETTINGS_FILES = (CONFIG_FILE, MAP_FILE, ADDED_FILE, MODEL_FILE, TEMPLATE_FILE, f"{MORE_TEMPLATES}/*.jinja")
 
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
-
 _USED = (
     *(*NAMED, *SIDES, "additional_special_tokens", "chat_template", "model_max_length", "max_len", "split_special_tokens"),
     *("added_tokens_decoder", "special_tokens_map_file", "tokenizer_file", "name_or_path"),
@@ -39,6 +37,70 @@ _USED = (
 
 _Token = dict[str, Any]
 """A token with its flags."""
+
+# ---- the classes of tokenizers in transformers, by the name without `Fast`
+
+GPT2_CLASSES = ("GPT2Tokenizer", "CodeGenTokenizer")
+ROBERTA_CLASSES = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "LEDTokenizer", "MvpTokenizer")
+
+PATTERNS = {**dict.fromkeys((*GPT2_CLASSES, *ROBERTA_CLASSES), "gpt2"), "Qwen2Tokenizer": "qwen2"}
+"""The split patterns of classes that are read without a `tokenizer.json`."""
+
+_GPT2 = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT, "unk_token": END_OF_TEXT}
+_BLOOM = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+_ROBERTA = {**_BLOOM, "sep_token": "</s>", "cls_token": "<s>", "mask_token": {"content": "<mask>", "lstrip": True}}
+_DEBERTA = {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
+_COHERE = {"bos_token": "<BOS_TOKEN>", "eos_token": "<|END_OF_TURN_TOKEN|>", "unk_token": "<UNK>"}
+_LEFT = {"padding_side": "left"}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys((*GPT2_CLASSES, "GPTNeoXTokenizer", "WhisperTokenizer"), _GPT2),
+    **dict.fromkeys((*ROBERTA_CLASSES, "BlenderbotTokenizer"), _ROBERTA),
+    "BloomTokenizer": _BLOOM,
+    "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", **_LEFT},
+    "CohereTokenizer": {**_COHERE, **_LEFT},
+    "DebertaTokenizer": {**_DEBERTA, "cls_token": "[CLS]", "mask_token": {"content": "[MASK]", "lstrip": True}},
+    "Qwen2Tokenizer": {"eos_token": END_OF_TEXT, "unk_token": END_OF_TEXT, "pad_token": END_OF_TEXT},
+    "PreTrainedTokenizer": {},
+    "TokenizersBackend": {},
+}
+"""The settings of classes of transformers 4.57, by the name without `Fast`. They apply where the files lack a setting."""
+
+ADDING_BOS = {"LlamaTokenizer": True, "CohereTokenizer": True, "GPTNeoXTokenizer": False}
+"""Classes that replace the post-processor by `bos_token` and `eos_token` as the settings say, and the default for the first."""
+
+REBUILT = {
+    **dict.fromkeys((*GPT2_CLASSES, *ROBERTA_CLASSES, "DebertaTokenizer", "WhisperTokenizer"), (None, "gpt2")),
+    "GPTNeoXTokenizer": ("NFC", "gpt2"),
+    "CohereTokenizer": ("NFC", "starcoder"),
+    "Qwen2Tokenizer": ("NFC", "qwen2"),
+}
+"""Classes for which transformers 5 replaces normalizer and pre-tokenizer of `tokenizer.json`, and what it makes instead."""
+
+CLASS_OF_MODEL = {
+    model: name
+    for name, models in {
+        "GPT2Tokenizer": "gpt2 gpt_bigcode gpt_neo gptj granite granitemoe granitemoehybrid granitemoeshared opt starcoder2 "
+        "olmo3 flex_olmo dbrx exaone4",
+        "CodeGenTokenizer": "codegen phi",
+        "RobertaTokenizer": "roberta roberta-prelayernorm ibert mega mra data2vec-text",
+        "BartTokenizer": "bart",
+        "LongformerTokenizer": "longformer",
+        "LEDTokenizer": "led",
+        "MvpTokenizer": "mvp",
+        "BlenderbotTokenizer": "blenderbot",
+        "DebertaTokenizer": "deberta",
+        "WhisperTokenizer": "whisper",
+        "GPTNeoXTokenizer": "gpt_neox mpt olmo olmo2 olmoe rwkv stablelm mamba mamba2",
+        "BloomTokenizer": "bloom",
+        "LlamaTokenizer": "llama llama4 mistral mistral3 mixtral mllama phi3 phimoe deepseek_v2 deepseek_v3",
+        "CohereTokenizer": "cohere cohere2",
+        "Qwen2Tokenizer": "qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen3 qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe",
+    }.items()
+    for model in models.split()
+}
+"""The class of a `model_type`, where no file names the class."""
+
+# ---- the files
 
 
 def has_settings(folder: Path) -> bool:
@@ -289,7 +351,7 @@ def _token(value: dict[str, Any]) -> _Token:
     """Return an added token with all its flags."""
     if not isinstance(value, dict) or not isinstance(value.get("content"), str):
         raise TypeError(f"{shorten(value)} is not an added token")
-    flags: _Token = {name: bool(value.get(name, False)) for name in _FLAGS}
+    flags: _Token = {name: bool(value.get(name, False)) for name in FLAG_ORDER}
     flags["normalized"] = bool(value.get("normalized", not flags["special"]))
     assert set(flags) == set(TokenFlags._fields)
     return {"content": value["content"], **flags}

@@ -17,18 +17,20 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import read_tokenizer_file
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.base import Given, TokenizerFormat
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.tiktoken_ranks import MAX_RANK, MAX_TOKEN_BYTES
+from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model
-from bpejit.splitting.presets import Pattern
+from bpejit.normalization.json_fields import bad_field, typed_field
 from bpejit.storage.files import StrPath, parse_json
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 TEKKEN_FILE = "tekken.json"
 
@@ -40,6 +42,8 @@ EARLY_SPECIAL_TOKENS = (
 """The special tokens of files without a list, in order of their ids."""
 
 LAST_EARLY_VERSION = 7
+
+_AGAIN = "get the file again"
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
@@ -55,16 +59,9 @@ class TekkenFormat(TokenizerFormat):
         """Return True for an object with settings and a list of tokens."""
         return isinstance(content, dict) and isinstance(content.get("config"), dict) and isinstance(content.get("vocab"), list)
 
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,  # noqa: ARG002
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,  # noqa: ARG002
-        unicode: str | None = None,
-    ) -> Model:
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file."""
-        return read_tekken(path, unicode=unicode or TOOLS_UNICODE)
+        return read_tekken(path, unicode=given.get("unicode") or TOOLS_UNICODE)
 
 
 def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
@@ -155,19 +152,9 @@ def _count(path: StrPath, config: dict[str, Any], key: str) -> int:
     return value
 
 
-_JSON_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
-
-
 def _field(path: StrPath, fields: Any, key: str, kind: type, parent: str = "") -> Any:
-    if not isinstance(fields, dict):
-        raise _bad(path, parent or "the content", fields, "an object")
-    value = fields.get(key)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _bad(path, f"{parent}.{key}" if parent else key, value, _JSON_NAMES[kind])
-    return value
+    return typed_field(path, fields, key, kind, action=_AGAIN, parent=parent)
 
 
 def _bad(path: StrPath, key: str, value: Any, expected: str) -> TokenizerFormatError:
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return TokenizerFormatError(f"`{path}`: {key} is {shown}; expected {expected}: get the file again")
+    return bad_field(path, key, value, expected, _AGAIN)

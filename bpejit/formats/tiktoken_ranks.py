@@ -1,7 +1,7 @@
 """tiktoken's rank files: one line per token with its bytes in base64 and its rank, in order of rank.
 
 The rank is the id. The file does not contain the split pattern or the special tokens. These are known for the published
-files, are read from the sidecar of a file that bpejit wrote (see `bpejit.formats.sidecar`), or must be passed.
+files, are read from the sidecar of a file that bpejit wrote (see `bpejit.formats.missing_parts`), or must be passed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,36 @@ import warnings
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bpejit.arrays import ByteStrings, distinct, padded_text
 from bpejit.errors import BpejitWarning, PatternError, TokenizerFormatError, shorten
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import read_tokenizer_file, without_gz
-from bpejit.formats.published import RANK_FILES, TOOLS_UNICODE, Published, find_rank_file, names_of_content
-from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
-from bpejit.formats.token_bytes import token_bytes_npy, token_bytes_path
+from bpejit.formats.base import Given, TokenizerFormat, without_gz
+from bpejit.formats.missing_parts import (
+    RANK_FILES,
+    TOOLS_UNICODE,
+    Known as Published,
+    find_rank_file,
+    names_of_content,
+    read_sidecar,
+    recover_files,
+    sidecar_json,
+    sidecar_path,
+)
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, broken_line, read_tokenizer_file, write_files
 from bpejit.jit import dispatch
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.model import Model, pattern_source
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
-from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_not_stream, check_outputs
+from bpejit.utf8 import has_surrogates
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SUFFIX = ".tiktoken"
 
@@ -58,20 +70,14 @@ class TiktokenFormat(TokenizerFormat):
         """Return True if the first line is a token and its rank."""
         return looks_like_ranks(head)
 
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file."""
+        special_tokens = given.get("special_tokens")
         if special_tokens is not None and not isinstance(special_tokens, Mapping):
             raise TokenizerFormatError(
                 f"`{path}` does not contain the ids of special tokens; expected `special_tokens=` with their ids: pass a dict"
             )
-        return read_tiktoken(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+        return read_tiktoken(path, pattern=given.get("pattern"), special_tokens=special_tokens, unicode=given.get("unicode"))
 
     def outputs(self, path: StrPath) -> list[Path]:
         """Return the paths of ranks, module and sidecar."""
@@ -210,27 +216,20 @@ def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
         except binascii.Error:
             token = b""
         if not found or not token:
-            raise _broken_line(path, number, line, "a token in base64, a space, and its rank")
+            raise broken_line(path, number, line, "a token in base64, a space, and its rank")
         rank = int(found[2])
         if rank <= last:
-            raise _broken_line(path, number, line, f"a rank above {last}, the rank before it")
+            raise broken_line(path, number, line, f"a rank above {last}, the rank before it")
         if rank > MAX_RANK:
-            raise _broken_line(path, number, line, f"a rank of at most {MAX_RANK}")
+            raise broken_line(path, number, line, f"a rank of at most {MAX_RANK}")
         if len(token) > MAX_TOKEN_BYTES:
-            raise _broken_line(path, number, line, f"a token of at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
+            raise broken_line(path, number, line, f"a token of at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
         if token in lines:
-            raise _broken_line(path, number, line, f"each token only once (this one is in line {lines[token]})")
+            raise broken_line(path, number, line, f"each token only once (this one is in line {lines[token]})")
         tokens[rank] = token
         lines[token] = number
         last = rank
     return tokens
-
-
-def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
-    shown = shorten(line.decode("utf-8", "backslashreplace"))
-    return TokenizerFormatError(
-        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
-    )
 
 
 def looks_like_ranks(data: bytes) -> bool:
@@ -252,7 +251,7 @@ def module_path(path: StrPath) -> Path:
 
 def tiktoken_files(path: StrPath) -> list[Path]:
     """Return the paths that `write_tiktoken` writes: ranks, module, sidecar and bytes of tokens."""
-    return [Path(path), module_path(path), sidecar_path(path), token_bytes_path(path)]
+    return [Path(path), module_path(path), sidecar_path(path), Path(path).with_suffix(f".{TOKEN_BYTES_FILE}")]
 
 
 def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> None:
@@ -280,13 +279,7 @@ def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> N
     path, script, sidecar, lengths_path = tiktoken_files(path)
     check_outputs([path, script, sidecar, lengths_path], overwrite=overwrite)
     contents = {path: ranks, script: _script(model, path, pattern)}
-    lengths = token_bytes_npy(model)
-    if lengths is not None:
-        contents[lengths_path] = lengths
-    contents[sidecar] = sidecar_json(model, ranks)
-    with replacing_all(list(contents), remove=[] if lengths is not None else [lengths_path]) as files:
-        for file, data in zip(files, contents.values(), strict=True):
-            file.write(data)
+    write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
 
 def _obstacle(model: Model) -> str | None:
@@ -299,7 +292,7 @@ def _obstacle(model: Model) -> str | None:
         return f"its token {model.ids[b'']} is empty, and a line of a rank file has a token"
     texts = sorted(model.special_tokens)
     for text in texts:
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if has_surrogates(text):
             return f"the special token {shorten(text)} is not valid UTF-8"
     for first, second in pairwise(texts):
         # In sorted order, a text comes directly before the texts that begin with it.

@@ -7,7 +7,7 @@
     kernels-<hash>/complete-<hash>                  a mark that the kernels of the first commands are stored
     patterns/pattern-<hash>.<kind>                  tables of a split pattern (see `bpejit.splitting.pattern_cache`)
     encoders/encoder-<hash>.tables                  tables of an encoder (see `bpejit.encoding.encoder_tables`)
-    encoders/vocabulary-<hash>.tables               a parsed vocabulary (see `bpejit.formats.vocabulary_cache`)
+    encoders/vocabulary-<hash>.tables               a parsed vocabulary (see `bpejit.formats.vocabulary_arrays`)
     numba-<hash>/                                   Numba's own cache, if Numba runs the kernels
 
 The hashes are described in `fingerprint`. Since the content is executed, only files that no other user can have written are

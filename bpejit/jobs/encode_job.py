@@ -14,7 +14,7 @@ from bpejit.corpus.fingerprints import checksum
 from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
-from bpejit.formats.published import END_OF_TEXT
+from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model
 
 

@@ -20,13 +20,14 @@ Encoding without offsets does not compute alignments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array, starts_of
+from bpejit.utf8 import widths
 
 
 class Sources(NamedTuple):
@@ -122,31 +123,14 @@ def repeated(counts: Array) -> Sources:
 
 def joined(parts: list[Sources]) -> Sources:
     """Concatenate sources."""
-    none = np.zeros(0, dtype=np.int64)
-    return (
-        Sources(*(np.concatenate([none, *arrays]) for arrays in zip(*parts, strict=True)))
-        if parts
-        else Sources(none, none, none)
-    )
+    if not parts:
+        return one_to_one(0)
+    return Sources(*map(concatenated, zip(*parts, strict=True)))
 
 
-def code_points(text: str) -> Array:
-    """Return the code points of a text, surrogates among them, as uint32 [characters]."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-
-
-def utf8_widths(points: Array) -> Array:
-    """Return the number of UTF-8 bytes of each code point as int64; three for a surrogate."""
-    found: Array = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
-    return found
-
-
-def widths(text: str) -> Array:
-    """Return the number of bytes of each character in `text.encode("utf-8", "surrogateescape")` as int64."""
-    points = code_points(text)
-    found = utf8_widths(points)
-    found[(points >= 0xD800) & (points < 0xE000)] = 1
-    return found
+def concatenated(arrays: Iterable[Array], dtype: type[np.generic] = np.int64) -> Array:
+    """Concatenate any number of arrays of one type."""
+    return np.concatenate([np.zeros(0, dtype), *arrays])
 
 
 def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError, shorten
@@ -29,7 +30,14 @@ class Fields:
         The value at `path`.
     path : str
         The path of the value, such as `pre_tokenizer.pretokenizers[1]`.
+
+    Attributes
+    ----------
+    kind : str
+        The type of a component (see `components`).
     """
+
+    kind = ""
 
     def __init__(self, value: Any, path: str) -> None:
         if not isinstance(value, dict):
@@ -53,16 +61,76 @@ class Fields:
             raise refused(self.inner(key), f"is {shown(value)}; expected {names}", "correct the file, or get it again")
         return value
 
-    def kind(self, what: str) -> str:
-        """Return the field `type` of a component."""
-        kind: str = self.take("type", str)
-        self.what = f"{kind} ({what})"
-        return kind
-
     def done(self) -> None:
         """Raise if fields were not taken: unknown fields may change ids."""
         for key in self._left:
             raise refused(self.inner(key), "is an unknown key", "remove it if it has no effect on ids")
+
+
+def components(value: Any, path: str, what: str, key: str, *, skip_null: bool = False) -> Iterator[Fields]:
+    """Yield the fields of a component, or of those in a `Sequence` of them.
+
+    Parameters
+    ----------
+    value : object
+        The JSON value at `path`; None for no component.
+    path : str
+    what : str
+        The kind of component, for messages.
+    key : str
+        The field of a `Sequence` with its components.
+    skip_null : bool
+        Whether a `Sequence` may contain null.
+    """
+    if value is None:
+        return
+    fields = Fields(value, path)
+    fields.kind = fields.take("type", str)
+    if fields.kind != "Sequence":
+        yield fields
+        return
+    parts = fields.take(key, list)
+    fields.done()
+    for number, part in enumerate(parts):
+        inner = f"{fields.inner(key)}[{number}]"
+        if part is None and not skip_null:
+            raise refused(inner, f"is null; expected a {what}", "remove it")
+        yield from components(part, inner, what, key, skip_null=skip_null)
+
+
+def read_byte_level(fields: Fields) -> tuple[bool, bool]:
+    """Return `add_prefix_space` and `use_regex` of a `ByteLevel`."""
+    prefix = fields.take("add_prefix_space", bool)
+    fields.take("trim_offsets", bool)
+    return prefix, fields.take("use_regex", bool, default=True)
+
+
+def typed_field(path: object, fields: Any, key: str, *kinds: type, action: str, parent: str = "") -> Any:
+    """Return the value of a key of an object in a file, checked to be of one of the given types.
+
+    Parameters
+    ----------
+    path : path
+    fields : object
+    key : str
+    *kinds : type
+    action : str
+        What to do about an error.
+    parent : str
+        The path of the object within the file.
+    """
+    if not isinstance(fields, dict):
+        raise bad_field(path, parent or "the content", fields, "an object", action)
+    value = fields.get(key)
+    if type(value) not in kinds:
+        names = " or ".join(_NAMES[kind] for kind in kinds)
+        raise bad_field(path, f"{parent}.{key}" if parent else key, value, names, action)
+    return value
+
+
+def bad_field(path: object, key: str, value: object, expected: str, action: str) -> TokenizerFormatError:
+    """Return the error for a value in a file."""
+    return TokenizerFormatError(f"`{path}`: {key} is {shown(value)}; expected {expected}: {action}")
 
 
 def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:

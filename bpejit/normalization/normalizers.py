@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
+import regex
 
 from bpejit.arrays import starts_of
-from bpejit.normalization.alignment import Change, Sources, code_points, one_to_one, repeated, widths
+from bpejit.errors import PatternError
+from bpejit.normalization.alignment import Change, Sources, repeated
 from bpejit.normalization.byte_characters import encode_byte_characters
-from bpejit.normalization.form_sources import form_sources
-from bpejit.normalization.json_fields import Fields, refused, unsupported
-from bpejit.normalization.patterns import Finder, read_pattern
-from bpejit.normalization.unicode_forms import FORMS, LONGER_WHEN_LOWERED, Form, is_normalized, lowered, normalized
+from bpejit.normalization.json_fields import Fields, components, refused, unsupported
+from bpejit.normalization.unicode_forms import (
+    FORMS,
+    LONGER_WHEN_LOWERED,
+    Form,
+    form_sources,
+    is_normalized,
+    lowered,
+    normalized,
+)
+from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, from_oniguruma, to_oniguruma
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
+from bpejit.utf8 import code_points, widths
 
 SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, ByteLevel, Sequence"
 
@@ -23,6 +35,12 @@ WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 """Unicode's White_Space; `str.strip` also strips four control characters."""
+
+_ALIKE = 12
+"""Length of the prefix of presets that translation does not change."""
+
+_LONGEST = 1 << 16
+"""Maximum length of a pattern, since compilation takes time and memory in proportion to it."""
 
 
 @dataclass(frozen=True)
@@ -70,55 +88,38 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
     TokenizerFormatError
         If it is broken or not supported; the message names the component and its path.
     """
-    parts = _flatten(value, path, unicode)
-    kinds = [kind for kind, _, _ in parts]
-    if "ByteLevel" in kinds[:-1]:
-        raise refused(parts[kinds.index("ByteLevel")][2], "is ByteLevel, but not the last normalizer", "move it to the end")
-    return Normalizer(
-        tuple(change for _, change, _ in parts),
-        tuple(FORMS[kind] for kind in kinds) if FORMS.keys() >= set(kinds) else None,
-        "ByteLevel" in kinds,
-    )
-
-
-def _flatten(value: Any, path: str, unicode: str | None) -> list[tuple[str, Change, str]]:
-    """Return type, change and path of each normalizer."""
-    if value is None:
-        return []
-    fields = Fields(value, path)
-    kind = fields.kind("normalizer")
-    if kind == "Sequence":
-        parts = fields.take("normalizers", list)
+    changes: list[Change] = []
+    kinds: list[str] = []
+    last = path
+    for fields in components(value, path, "normalizer", "normalizers"):
+        if "ByteLevel" in kinds:
+            raise refused(last, "is ByteLevel, but not the last normalizer", "move it to the end")
+        last = fields.path
+        kinds.append(fields.kind)
+        changes.append(_read_change(fields, unicode))
         fields.done()
-        inner = fields.inner("normalizers")
-        return [one for number, part in enumerate(parts) for one in _flatten_part(part, f"{inner}[{number}]", unicode)]
-    form = FORMS.get(kind)
-    if form is not None:
-        change = Change(partial(normalized, form), partial(form_sources, form))
-    elif kind == "Lowercase":
-        change = Change(lowered, _lowered_sources)
-    elif kind == "Prepend":
-        prefix = _inserted(fields, "prepend")
-        change = Change(partial(_prepend, prefix), partial(_prepend_sources, prefix))
-    elif kind == "Replace":
-        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-        content = _inserted(fields, "content")
-        change = Change(partial(_replace, finder, content), partial(_replace_sources, finder, content))
-    elif kind == "Strip":
-        sides = fields.take("strip_left", bool), fields.take("strip_right", bool)
-        change = Change(partial(_strip, *sides), partial(_strip_sources, *sides))
-    elif kind == "ByteLevel":
-        change = MAP_BYTES
-    else:
-        raise unsupported(path, kind, SUPPORTED)
-    fields.done()
-    return [(kind, change, path)]
+    forms = tuple(FORMS[kind] for kind in kinds) if FORMS.keys() >= set(kinds) else None
+    return Normalizer(tuple(changes), forms, "ByteLevel" in kinds)
 
 
-def _flatten_part(value: Any, path: str, unicode: str | None) -> list[tuple[str, Change, str]]:
-    if value is None:
-        raise refused(path, "is null; expected a normalizer", "remove it")
-    return _flatten(value, path, unicode)
+def _read_change(fields: Fields, unicode: str | None) -> Change:
+    """Return the change of a normalizer."""
+    match fields.kind:
+        case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
+            return Change(partial(normalized, form), partial(form_sources, form))
+        case "Lowercase":
+            return Change(lowered, _lowered_sources)
+        case "Prepend":
+            return _edit(_start, _inserted(fields, "prepend"))
+        case "Replace":
+            finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
+            return _edit(finder.spans, _inserted(fields, "content"))
+        case "Strip":
+            return _edit(partial(_outer_space, fields.take("strip_left", bool), fields.take("strip_right", bool)), "")
+        case "ByteLevel":
+            return MAP_BYTES
+        case kind:
+            raise unsupported(fields.path, kind, SUPPORTED)
 
 
 def _inserted(fields: Fields, key: str) -> str:
@@ -145,25 +146,30 @@ def _lowered_sources(text: str) -> Sources:
     return repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED)))
 
 
-def _prepend(prefix: str, text: str) -> str:
-    if text:
-        limits_of(text).grow(len(prefix))
-    return prefix + text if text else text
+# ---- changes that replace ranges of a text by the same content
+
+Spans: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+"""Returns the start and end of each range of a text, in order."""
 
 
-def _prepend_sources(prefix: str, text: str) -> Sources:
-    limits_of(text).check_growth(len(prefix))
-    return prefixed(len(prefix), len(text)) if text else one_to_one(0)
+def _edit(find: Spans, content: str) -> Change:
+    return Change(partial(_replace, find, content), partial(replacement_sources, find, content))
 
 
-def prefixed(added: int, count: int) -> Sources:
-    """Return the sources of a text with inserted prefix characters, which map to its first character."""
-    sources = np.maximum(np.arange(-added, count, dtype=np.int64), 0)
-    return Sources(sources, sources, sources)
+def _start(text: str) -> list[tuple[int, int]]:
+    """Return the empty range at the start of a text, and none in an empty text."""
+    return [(0, 0)] if text else []
 
 
-def _replace(finder: Finder, content: str, text: str) -> str:
-    spans = list(finder.spans(text))
+def _outer_space(left: bool, right: bool, text: str) -> list[tuple[int, int]]:
+    """Return the white space at the start and at the end of a text."""
+    begin = len(text) - len(text.lstrip(WHITE_SPACE)) if left else 0
+    end = max(begin, len(text.rstrip(WHITE_SPACE))) if right else len(text)
+    return [(0, begin), (end, len(text))]
+
+
+def _replace(find: Spans, content: str, text: str) -> str:
+    spans = list(find(text))
     limits_of(text).grow(_growth(spans, content))
     out: list[str] = []
     done = 0
@@ -179,8 +185,9 @@ def _growth(found: list[tuple[int, int]], content: str) -> int:
     return len(content) * len(found) - sum(end - start for start, end in found)
 
 
-def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
-    found = list(finder.spans(text))
+def replacement_sources(find: Spans, content: str, text: str) -> Sources:
+    """Return the sources of a text in which ranges have been replaced."""
+    found = list(find(text))
     limits_of(text).check_growth(_growth(found, content))
     spans = np.array(found, dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
@@ -200,13 +207,96 @@ def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
     return Sources(of, low[steps] + offset, of)
 
 
-def _strip(left: bool, right: bool, text: str) -> str:
-    text = text.lstrip(WHITE_SPACE) if left else text
-    return text.rstrip(WHITE_SPACE) if right else text
+# ---- the patterns of `Split` and `Replace`: `{"String": ..}` or `{"Regex": ..}`, the latter in Oniguruma's dialect
 
 
-def _strip_sources(left: bool, right: bool, text: str) -> Sources:
-    begin = len(text) - len(text.lstrip(WHITE_SPACE)) if left else 0
-    end = begin + len(_strip(left, right, text))
-    kept = np.arange(begin, end, dtype=np.int64)
-    return Sources(kept, kept, kept)
+@dataclass(frozen=True)
+class Finder:
+    """Finds the matches of a pattern, as Hugging Face tokenizers find them.
+
+    Parameters
+    ----------
+    source : str
+        The pattern in the dialect of the `regex` package.
+    compiled : SplitPattern
+    """
+
+    source: str
+    compiled: SplitPattern
+
+    @property
+    def never_empty(self) -> bool:
+        """True if matches are proven to have at least one character."""
+        return self.compiled.kind != "regex"
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of each match; empty matches are skipped in an empty text and directly after another match."""
+        if not text:
+            return
+        text = self.compiled.substitute(text)
+        limits = limits_of(text)
+        if self.never_empty:
+            yield from limits.matches(self.compiled.stages[0], text)
+            return
+        at, last = 0, -1
+        while at <= len(text):
+            found = limits.search(self.compiled.stages[0], text, at)
+            if not found:
+                return
+            start, end = found.span()
+            if start == end == last:
+                at = end + 1
+                continue
+            yield start, end
+            last = end
+            at = end + (start == end)
+
+
+def make_finder(source: str, *, unicode: str | None) -> Finder:
+    """Return a finder for a pattern in the dialect of the `regex` package."""
+    return Finder(source, compile_pattern(source, unicode=unicode))
+
+
+def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder:
+    """Read a pattern from the file.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If it is empty, or cannot be translated exactly.
+    """
+    fields = Fields(value, path)
+    literal: str = fields.take("String", str, default="")
+    onig: str = "" if literal else fields.take("Regex", str, default="")
+    fields.done()
+    if not literal and not onig:
+        raise refused(path, "is empty", "give it a pattern, or remove the component")
+    if len(literal + onig) > _LONGEST:
+        raise refused(path, f"has {len(literal + onig)} characters; expected at most {_LONGEST}", "use another pattern")
+    try:
+        if literal:
+            return make_finder(_no_name(regex.escape(literal)), unicode=unicode)
+        return make_finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
+    except PatternError as error:
+        raise refused(path, f"cannot be read: {error}", "use another pattern") from error
+
+
+def _no_name(source: str) -> str:
+    """Return a pattern, in a group if it could be read as the name of a preset."""
+    return f"(?:{source})" if re.fullmatch(r"\w[\w-]*", source) else source
+
+
+def _preset(onig: str) -> str | None:
+    """Return the pattern of the preset whose translation to Oniguruma is `onig`, or None."""
+    for source in PRESETS.values():
+        if isinstance(source, str) and source[:_ALIKE] == onig[:_ALIKE] and _exported(source) == onig:
+            return source
+    return None
+
+
+@cache
+def _exported(source: str) -> str | None:
+    try:
+        return to_oniguruma(source)
+    except PatternError:
+        return None

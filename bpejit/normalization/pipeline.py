@@ -19,7 +19,7 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.normalization.added_tokens import AddedTokenPattern, TokenFinder, is_word, overlap
-from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_ranges, one_to_one, widths
+from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_ranges, concatenated, one_to_one
 from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.normalizers import make_normalizer
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
@@ -28,6 +28,7 @@ from bpejit.normalization.unicode_forms import STARTS
 from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, text_limits
+from bpejit.utf8 import widths
 
 _LAST_CUT_WINDOW = 1 << 10
 
@@ -168,7 +169,7 @@ class TextPipeline:
                 out.append(piece)
                 ends.append(piece_ends + np.uint32(done))
                 done += len(piece)
-        every = np.concatenate([*ends, np.zeros(0, dtype=np.uint32)]).astype(np.uint32)
+        every = concatenated(ends, np.uint32)
         # Text after the cut is unchanged, so it has the same length in the output.
         every = every[: np.searchsorted(every & np.uint32(POSITION_MASK), done - ahead, side="right")]
         return padded_text(b"".join(out))[0], every
@@ -237,9 +238,8 @@ class TextPipeline:
         prepared, size = padded_text(b"".join(out))
         offsets = np.cumsum([0, *map(len, out)]).astype(np.uint32)
         every = [numbers + offset for numbers, offset in zip(ends, offsets, strict=False)]
-        none = np.zeros(0, dtype=np.int64)
-        starts, stops = byte_ranges(prepared[:size], np.concatenate([none, *first]), np.concatenate([none, *last]), text)
-        return PreTokenizedText(prepared, np.concatenate([none.astype(np.uint32), *every]), starts, stops, found)
+        starts, stops = byte_ranges(prepared[:size], concatenated(first), concatenated(last), text)
+        return PreTokenizedText(prepared, concatenated(every, np.uint32), starts, stops, found)
 
     def _aligned_pieces(self, part: AlignedText) -> tuple[bytes, Array, Array]:
         """Return the result of `_pieces`, and the original character that each byte maps to."""
@@ -249,9 +249,10 @@ class TextPipeline:
             data = part.text.encode("utf-8", "surrogateescape")
             return data, self._splitter.split(*padded_text(data)), np.repeat(part.sources.of, widths(part.text))
         pieces = self._pretokenizer.aligned_pieces(part)
-        sources = np.concatenate([np.zeros(0, dtype=np.int64), *(piece.sources.of for piece in pieces)])
+        sources = concatenated(piece.sources.of for piece in pieces)
         ends = np.cumsum([len(piece.text) for piece in pieces], dtype=np.uint32)
-        return decode_byte_characters("".join(piece.text for piece in pieces)), ends, sources
+        text = "".join(piece.text for piece in pieces)
+        return decode_byte_characters(text), ends, sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from bpejit.normalization.alignment import AlignedText, Change, Sources, one_to_one
-from bpejit.normalization.json_fields import Fields, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, prefixed
-from bpejit.normalization.patterns import Finder, make_finder, read_pattern
+from bpejit.normalization.alignment import AlignedText, Change
+from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
+from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement_sources
 from bpejit.splitting import PRESETS, covers_all_text
-from bpejit.splitting.character_classes import set_boundaries
+from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
+from bpejit.splitting.unicode_versions import read_ranges
 
 SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Sequence"
 
@@ -99,88 +99,64 @@ def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", 
     TokenizerFormatError
         If it is broken, not supported, or not byte-level. The message names the component and its path.
     """
-    components = _flatten(value, path, unicode)
-    levels = [component.path for component in components if component.kind == "ByteLevel"]
-    if mapped and levels:
-        raise refused(levels[0], "is a second ByteLevel, after the normalizer's", "remove one of them")
-    if len(levels) > 1:
-        raise refused(levels[1], "is a second ByteLevel", "remove one of them")
-    if not mapped and not levels:
-        raise refused(path, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
     steps: list[Change | Cut] = []
     patterns: list[str] | None = None if mapped else []
-    prefix = False
-    for number, component in enumerate(components):
-        if component.prefix:
+    prefix = level = False
+    for number, fields in enumerate(components(value, path, "pre-tokenizer", "pretokenizers")):
+        step = _read_step(fields, unicode)
+        fields.done()
+        if level or (step.prefix and number):
+            patterns = None
+        if step.prefix:
             steps.append(PREFIX_SPACE)
-            if number:
-                patterns = None
             prefix = True
-        if component.finder is not None:
-            steps.append(partial(_split, component.finder, component.behavior, component.invert))
-        if patterns is not None and component.finder is not None:
-            pattern = _isolating(component, unicode)
-            patterns = None if pattern is None else [*patterns, pattern]
-        if component.kind == "ByteLevel":
+        if step.finder is not None:
+            steps.append(partial(_split, step.finder, step.behavior, step.invert))
+            pattern = _isolating(step, step.finder, unicode)
+            patterns = None if pattern is None or patterns is None else [*patterns, pattern]
+        if fields.kind == "ByteLevel":
+            if mapped:
+                raise refused(fields.path, "is a second ByteLevel, after the normalizer's", "remove one of them")
+            if level:
+                raise refused(fields.path, "is a second ByteLevel", "remove one of them")
             steps.append(MAP_BYTES)
-            if number < len(components) - 1:
-                patterns = None
+            level = True
+    if not mapped and not level:
+        raise refused(path, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
     if patterns == []:
         patterns = [WHOLE]
     return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix)
 
 
-@dataclass(frozen=True)
-class _Component:
-    kind: str
-    path: str
+class _Step(NamedTuple):
     finder: Finder | None
     behavior: str = "Isolated"
     invert: bool = False
     prefix: bool = False
 
 
-def _flatten(value: Any, path: str, unicode: str | None) -> list[_Component]:
-    if value is None:
-        return []
-    fields = Fields(value, path)
-    kind = fields.kind("pre-tokenizer")
-    if kind == "Sequence":
-        values = fields.take("pretokenizers", list)
-        fields.done()
-        inner = fields.inner("pretokenizers")
-        for number, one in enumerate(values):
-            if one is None:
-                raise refused(f"{inner}[{number}]", "is null; expected a pre-tokenizer", "remove it")
-        return [found for number, one in enumerate(values) for found in _flatten(one, f"{inner}[{number}]", unicode)]
-    if kind == "ByteLevel":
-        prefix, use_regex = read_byte_level(fields)
-        finder = make_finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None
-        component = _Component(kind, path, finder, prefix=prefix)
-    elif kind == "Split":
-        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-        component = _Component(kind, path, finder, _behavior(fields), fields.take("invert", bool))
-    elif kind == "Digits":
-        numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
-        component = _Component(
-            kind, path, make_finder(numbers + ("" if fields.take("individual_digits", bool) else "+"), unicode=unicode)
-        )
-    elif kind == "Punctuation":
-        behavior = _behavior(fields, default="Isolated")
-        together = behavior == "Contiguous"
-        finder = make_finder(_punctuation() + ("+" if together else ""), unicode=unicode)
-        component = _Component(kind, path, finder, "Isolated" if together else behavior)
-    else:
-        raise unsupported(path, kind, SUPPORTED)
-    fields.done()
-    return [component]
-
-
-def read_byte_level(fields: Fields) -> tuple[bool, bool]:
-    """Return `add_prefix_space` and `use_regex` of a `ByteLevel`."""
-    prefix = fields.take("add_prefix_space", bool)
-    fields.take("trim_offsets", bool)
-    return prefix, fields.take("use_regex", bool, default=True)
+def _read_step(fields: Fields, unicode: str | None) -> _Step:
+    match fields.kind:
+        case "ByteLevel":
+            prefix, use_regex = read_byte_level(fields)
+            return _Step(make_finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None, prefix=prefix)
+        case "Split":
+            finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
+            return _Step(finder, _behavior(fields), fields.take("invert", bool))
+        case "Digits":
+            numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
+            if not fields.take("individual_digits", bool):
+                numbers += "+"
+            return _Step(make_finder(numbers, unicode=unicode))
+        case "Punctuation":
+            behavior = _behavior(fields, default="Isolated")
+            marks = _punctuation()
+            if behavior == "Contiguous":
+                behavior = "Isolated"
+                marks += "+"
+            return _Step(make_finder(marks, unicode=unicode), behavior)
+        case kind:
+            raise unsupported(fields.path, kind, SUPPORTED)
 
 
 def _behavior(fields: Fields, **default: str) -> str:
@@ -192,42 +168,31 @@ def _behavior(fields: Fields, **default: str) -> str:
 
 @cache
 def _punctuation() -> str:
-    later: set[int] = set()
-    for points in _PUNCTUATION_SINCE_8.split():
-        low, _, high = points.partition("-")
-        later.update(range(int(low, 16), int(high or low, 16) + 1))
     # A fixed version: characters that are added later must not become punctuation with a later `regex` package.
-    boundaries = set_boundaries(Chars(r"[\p{P}$+<=>^`|~]"), "16.0").tolist()
-    found = {point for pair in zip(boundaries[::2], boundaries[1::2], strict=True) for point in range(*pair)}
-    found = found - later | {0x166D, 0x111C9}
-    ranges: list[str] = []
-    run: list[int] = []
-    for point in [*sorted(found), 0x110000]:
-        if run and point != run[-1] + 1:
-            ranges.append(f"\\U{run[0]:08X}" + (f"-\\U{run[-1]:08X}" if len(run) > 1 else ""))
-            run = []
-        run.append(point)
-    return f"[{''.join(ranges)}]"
+    inside = members(Chars(r"[\p{P}$+<=>^`|~]"), "16.0")
+    for low, high in read_ranges(_PUNCTUATION_SINCE_8):
+        inside[low : high + 1] = False
+    inside[[0x166D, 0x111C9]] = True
+    return "[" + written_ranges(inside, r"\U{:08X}".format) + "]"
 
 
-def _isolating(component: _Component, unicode: str | None) -> str | None:
+def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
     """Return the split pattern equivalent to a step, or None if there is none."""
-    assert component.finder is not None
-    if not component.finder.never_empty:
+    if not finder.never_empty:
         return None
-    whole = component.behavior == "Removed" and component.invert and covers_all_text(component.finder.source, unicode=unicode)
-    return component.finder.source if component.behavior == "Isolated" or whole else None
+    whole = step.behavior == "Removed" and step.invert and covers_all_text(finder.source, unicode=unicode)
+    return finder.source if step.behavior == "Isolated" or whole else None
 
 
 def _prefix_space(text: str) -> str:
     return text if text.startswith(" ") else " " + text
 
 
-def _prefix_space_sources(text: str) -> Sources:
-    return one_to_one(len(text)) if text.startswith(" ") else prefixed(1, len(text))
+def _start_without_space(text: str) -> list[tuple[int, int]]:
+    return [] if text.startswith(" ") else [(0, 0)]
 
 
-PREFIX_SPACE = Change(_prefix_space, _prefix_space_sources)
+PREFIX_SPACE = Change(_prefix_space, partial(replacement_sources, _start_without_space, " "))
 """Inserts a space before a text that does not begin with one."""
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -85,6 +85,23 @@ def set_boundaries(chars: Chars, unicode: str | None = None) -> Array:
         # To flip a code point, add its two boundaries, or remove one that is already present.
         boundaries = np.setxor1d(boundaries, np.setxor1d(moved, moved + 1, assume_unique=True), assume_unique=True)
     return boundaries
+
+
+def members(chars: Chars, unicode: str | None = None) -> Array:
+    """Return True for each code point that a set contains: bool [0x110000]."""
+    changes = np.zeros(CODE_POINTS + 1, dtype=np.bool_)
+    changes[set_boundaries(chars, unicode)] = True
+    inside: Array = np.logical_xor.accumulate(changes)[:-1]
+    return inside
+
+
+def written_ranges(inside: Array, written: Callable[[int], str]) -> str:
+    """Return the source of a set with these code points, each as `written` gives it, without brackets: bool [0x110000]."""
+    boundaries = np.flatnonzero(np.diff(inside, prepend=False, append=False)).tolist()
+    return "".join(
+        written(start) if end == start + 1 else f"{written(start)}-{written(end - 1)}"
+        for start, end in zip(boundaries[::2], boundaries[1::2], strict=True)
+    )
 
 
 def _constant_intervals(source: str) -> Array | None:
@@ -222,8 +239,9 @@ def check_ignored_case(tree: Node) -> None:
         pattern = _CLASS if chars.ignore_case else _NEGATED_CLASS
         if chars.operations or not pattern.match(chars.source):
             continue
-        alone = _members(chars)
-        in_set = _members(replace(chars, source=f"{chars.source}|{_OTHER}", ignore_case=True))
+        alone = members(chars)
+        in_set = members(replace(chars, source=f"{chars.source}|{_OTHER}", ignore_case=True))
+        alone[ord(_OTHER)] = in_set[ord(_OTHER)] = False
         if (alone & ~in_set).any() or (chars in merged and (in_set & ~alone).any()):
             raise OutsideDialectError(
                 f"the package matches other characters by the class `{chars.source}` beside other alternatives where "
@@ -231,17 +249,6 @@ def check_ignored_case(tree: Node) -> None:
                 r"put alternatives of one character into a set, as in `(?i:[q\p{Lu}])` for `(?i:q|\p{Lu})`",
                 chars,
             )
-
-
-def _members(chars: Chars) -> Array:
-    """Return True for each code point that a set matches, without regard to `_OTHER`: bool [0x110000]."""
-    boundaries = set_boundaries(chars)
-    changes = np.zeros(CODE_POINTS + 1, dtype=np.int8)
-    changes[boundaries[::2]] += 1
-    changes[boundaries[1::2]] -= 1
-    members = np.cumsum(changes[:-1], dtype=np.int8).astype(np.bool_)
-    members[ord(_OTHER)] = False
-    return members
 
 
 def _merged_alternatives(node: Node) -> set[Chars]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 
 from bpejit.errors import PatternError, shorten
-from bpejit.splitting.character_classes import END_CLASS, ESCAPE, partition, set_boundaries
+from bpejit.splitting.character_classes import END_CLASS, ESCAPE, members, partition, written_ranges
 from bpejit.splitting.dfa import DEAD, Dfa, make_dfa
 from bpejit.splitting.pattern_cache import compile_pattern, translated
 from bpejit.splitting.regex_syntax import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks, sets_of
@@ -186,13 +186,9 @@ def _set(ranges: str) -> str:
 
 def _ranges(chars: Chars, unicode: str | None) -> str:
     """Return the ranges of a set, without surrogates, which UTF-8 cannot encode."""
-    boundaries = set_boundaries(chars, unicode)
-    parts = []
-    for start, end in zip(boundaries[::2].tolist(), boundaries[1::2].tolist(), strict=True):
-        for low, high in ((start, min(end, 0xD800)), (max(start, 0xE000), end)):
-            if low < high:
-                parts.append(_point(low) if high == low + 1 else f"{_point(low)}-{_point(high - 1)}")
-    return "".join(parts)
+    inside = members(chars, unicode)
+    inside[0xD800:0xE000] = False
+    return written_ranges(inside, _point)
 
 
 def _point(point: int) -> str:

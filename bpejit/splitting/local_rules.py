@@ -87,28 +87,41 @@ def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> t
         The number of sets for contexts that are cuts unless they are also unknown. The other sets are for unknown contexts.
     """
     n_states, n_classes = transducer.moves.shape
-    judged = judge_contexts(transducer) if n_classes <= 128 and n_classes * n_states**2 <= _MAX_STEPS else None
+    judged = None
+    if n_classes <= 128 and n_classes * n_states**2 <= _MAX_STEPS:
+        judged = judge_contexts(transducer)
     if judged is None:
         return np.zeros(0, np.uint8), 0
     verdicts, groups = judged
     frequencies = _class_frequencies(class_of, n_classes, separator)
-    weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
-    weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
+    contexts = [functools.reduce(np.multiply.outer, one) for one in _weigh_groups(groups, frequencies)]
+    weight: Array = np.sum(contexts, axis=0)
     for slot in range(CONTEXT_SIZE):
         verdicts, weight, group = _merge_groups(verdicts, weight, slot)
         groups[slot] = group[groups[slot]]
     cuts, left = _cover(verdicts == _CUT, verdicts != _INSIDE, weight, _MAX_CUT_BOXES, _ORDERS)
     unknown = (verdicts == _UNKNOWN) | left
     unknowns, _ = _cover(unknown, unknown, weight, unknown.size, _ORDERS[:2])
-    weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
-    unknowns = _join(unknowns, weights)
+    unknowns = _join(unknowns, _weigh_groups(groups, frequencies))
     cut_rules = -(-len(cuts) // _BOXES)
     unknown_rules = -(-len(unknowns) // _BOXES)
     tables = np.zeros((cut_rules + unknown_rules, CONTEXT_SIZE, 128), dtype=np.uint8)
-    for number, box in [*enumerate(cuts), *enumerate(unknowns, _BOXES * cut_rules)]:
+    numbered = [
+        *enumerate(cuts),
+        *enumerate(unknowns, _BOXES * cut_rules),
+    ]
+    for number, box in numbered:
+        table = tables[number // _BOXES]
         for slot, characters in enumerate(box):
-            tables[number // _BOXES, slot, :n_classes] |= characters[groups[slot]].astype(np.uint8) << number % _BOXES
-    return np.concatenate([tables[:, :, class_of[:128]], tables]).reshape(-1), cut_rules
+            accepted = characters[groups[slot]].astype(np.uint8)
+            table[slot, :n_classes] |= accepted << number % _BOXES
+    over_characters = tables[:, :, class_of[:128]]
+    return np.concatenate([over_characters, tables]).reshape(-1), cut_rules
+
+
+def _weigh_groups(groups: list[Array], frequencies: list[Array]) -> list[list[Array]]:
+    """Return the frequency of each group of classes, for each kind of text and slot."""
+    return [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
 
 
 def _class_frequencies(class_of: Array, n_classes: int, separator: int) -> list[Array]:
@@ -244,8 +257,8 @@ def _merge_groups(verdicts: Array, weight: Array, slot: int) -> tuple[Array, Arr
     number : int64 [groups]
         The new index of each old group.
     """
-    slices = [part.reshape(-1) for part in np.moveaxis(verdicts, slot, 0)]
-    weights = [part.reshape(-1) for part in np.moveaxis(weight, slot, 0)]
+    slices = [*np.moveaxis(verdicts, slot, 0)]
+    weights = [*np.moveaxis(weight, slot, 0)]
     number = np.arange(len(slices))
 
     def loss(one: int, other: int) -> float:
@@ -262,9 +275,9 @@ def _merge_groups(verdicts: Array, weight: Array, slot: int) -> tuple[Array, Arr
         losses = {pair: value for pair, value in losses.items() if gone not in pair}
         losses.update((pair, loss(*pair)) for pair in losses if kept in pair)
     left, number = np.unique(number, return_inverse=True)
-    shape = [len(left) if axis == 0 else size for axis, size in enumerate(np.moveaxis(verdicts, slot, 0).shape)]
-    merged = (np.moveaxis(np.stack([array[i] for i in left]).reshape(shape), 0, slot) for array in (slices, weights))
-    return next(merged), next(merged), number
+    verdicts = np.stack([slices[i] for i in left], axis=slot)
+    weight = np.stack([weights[i] for i in left], axis=slot)
+    return verdicts, weight, number
 
 
 def _cover(

@@ -22,9 +22,9 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import PatternError, shorten
-from bpejit.splitting.character_classes import CODE_POINTS, set_boundaries
+from bpejit.splitting.character_classes import CODE_POINTS, members, written_ranges
 from bpejit.splitting.dialect_writer import joined_letters
-from bpejit.splitting.regex_syntax import Chars
+from bpejit.splitting.regex_syntax import Chars, Cursor
 
 _WORD_IN_SET = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}"
 _WORD = _WORD_IN_SET + r"\u00B2\u00B3\u00B9\u00BC-\u00BE"
@@ -109,11 +109,10 @@ def from_oniguruma(source: str, *, unicode: str | None = None) -> str:
     return translated
 
 
-class _Translator:
+class _Translator(Cursor):
     def __init__(self, source: str, unicode: str | None) -> None:
-        self.source = source
+        super().__init__(source)
         self.unicode = unicode
-        self.at = 0
         self.letters = ""
         """The case-insensitive letters; those that cannot be adjacent are separated by `|`."""
 
@@ -122,15 +121,6 @@ class _Translator:
             f"the pattern {shorten(self.source, 400)} has {what}, at character {self.at}, which cannot be translated exactly "
             "from the dialect of Hugging Face tokenizers (Oniguruma): rewrite the pattern"
         )
-
-    def looking_at(self, text: str) -> bool:
-        return self.source.startswith(text, self.at)
-
-    def accept(self, text: str) -> bool:
-        found = self.looking_at(text)
-        if found:
-            self.at += len(text)
-        return found
 
     def choice(self, *, ignore_case: bool) -> str:
         options = [self.sequence(ignore_case=ignore_case)]
@@ -275,7 +265,8 @@ class _Translator:
             self.at = start
             if ignore_case:
                 raise self.refuse("a set of sets under (?i)")
-            return _spelled(self.nested_set())
+            inside = self.nested_set()
+            return f"[{written_ranges(inside, _written)}]" if inside.any() else r"[^\s\S]"
         inner = self.source[start + 1 : self.at - 1]
         if ignore_case and (not inner.isascii() or "i" in inner.lower() or re.search(r"[\\^-]", inner)):
             raise self.refuse(f"the set `[{inner}]` under (?i)")
@@ -292,17 +283,22 @@ class _Translator:
         while not self.accept("]"):
             if self.looking_at("[") or self.looking_at("&&"):
                 return None
-            part, single = self.member()
+            part = self.range()
             if part is None:
                 return None
-            if self.looking_at("-") and not self.looking_at("-]") and single:
-                self.at += 1
-                end, single = self.member()
-                if end is None or not single:
-                    raise self.refuse("a range without an end")
-                part = f"{part}-{end}"
             out.append(part)
         return "".join(out) + "]"
+
+    def range(self) -> str | None:
+        """Translate a member of a set, or a range between two; return None for a negated class."""
+        part, single = self.member()
+        if self.looking_at("-") and not self.looking_at("-]") and single:
+            self.at += 1
+            end, single = self.member()
+            if end is None or not single:
+                raise self.refuse("a range without an end")
+            part = f"{part}-{end}"
+        return part
 
     def member(self) -> tuple[str | None, bool]:
         """Translate one member of a set; return it, or None for a negated class, and True if it is a single character."""
@@ -356,13 +352,7 @@ class _Translator:
                 current |= self.contained(f"[^{_WORD_IN_SET if self.source[self.at + 1] == 'W' else _HEX}]")
                 self.at += 2
             else:
-                part, single = self.member()
-                if self.looking_at("-") and not self.looking_at("-]") and single:
-                    self.at += 1
-                    end, single = self.member()
-                    if end is None or not single:
-                        raise self.refuse("a range without an end")
-                    part = f"{part}-{end}"
+                part = self.range()
                 current |= self.contained(f"[\\{part}]" if part in ("^", "-") else f"[{part}]")
         result = current if result is None else result & current
         return ~result if negated else result
@@ -376,10 +366,7 @@ class _Translator:
 
     def contained(self, source: str) -> Array:
         """Evaluate a set of the `regex` package: bool [code points]."""
-        contained = np.zeros(CODE_POINTS + 1, dtype=bool)
-        contained[set_boundaries(Chars(source), self.unicode)] = True
-        inside: Array = np.logical_xor.accumulate(contained)[:-1]
-        return inside
+        return members(Chars(source), self.unicode)
 
 
 def _written(point: int) -> str:
@@ -387,16 +374,3 @@ def _written(point: int) -> str:
         character = chr(point)
         return character if character.isalnum() else f"\\x{point:02X}"
     return f"\\u{point:04X}" if point < 0x10000 else f"\\U{point:08X}"
-
-
-def _spelled(inside: Array) -> str:
-    """Return the source of a set with these code points."""
-    steps = np.diff(np.concatenate([[0], inside.astype(np.int8), [0]]))
-    starts, ends = np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist()
-    if not starts:
-        return r"[^\s\S]"
-    parts = [
-        _written(start) if end == start + 1 else f"{_written(start)}-{_written(end - 1)}"
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    return f"[{''.join(parts)}]"

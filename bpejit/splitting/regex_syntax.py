@@ -146,23 +146,32 @@ _ADVICE = {
 """Advice for features outside the dialect, by their prefix; the longest matching prefix applies."""
 
 
-class _Parser:
+class Cursor:
+    """A position in the source of a pattern."""
+
     def __init__(self, source: str) -> None:
         self.source = source
         self.at = 0
-        self.marks: list[Mark] = []
-
-    def mark(self, start: int, element: Node | str) -> None:
-        self.marks.append(Mark(start, self.at, element))
 
     def looking_at(self, text: str) -> bool:
+        """Return True if a text is at the position."""
         return self.source.startswith(text, self.at)
 
     def accept(self, text: str) -> bool:
+        """Move behind a text if it is at the position, and return whether it is."""
         found = self.looking_at(text)
         if found:
             self.at += len(text)
         return found
+
+
+class _Parser(Cursor):
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.marks: list[Mark] = []
+
+    def mark(self, start: int, element: Node | str) -> None:
+        self.marks.append(Mark(start, self.at, element))
 
     def outside(self, what: str, hint: str = "") -> OutsideDialectError:
         if not hint:

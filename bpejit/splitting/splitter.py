@@ -20,6 +20,7 @@ from bpejit.splitting.pattern_cache import compile_pattern
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, TextLimits, text_limits
+from bpejit.utf8 import widths
 
 _BLOCK_BYTES = 1 << 16
 """Size of the text that is split at a time; the text and its ends stay in the cache until they are used."""
@@ -167,7 +168,7 @@ class Splitter:
                 start = stop
             return
         state = self.new_state()
-        ends = np.empty(_BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
+        ends = np.empty(min(int(stops.max(initial=0)), _BLOCK_BYTES) + spans.MIN_ENDS, dtype=np.uint32)
         done = np.zeros(1, dtype=np.int64)
         first = 0
         while done[0] < stops.size:
@@ -210,15 +211,8 @@ class Splitter:
             raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
         if self.automaton is None:
             return self.split_by_regex(text, n_bytes)
-        state = self.new_state()
-        ends = np.empty(min(n_bytes, _BLOCK_BYTES) + spans.MIN_ENDS, dtype=np.uint32)
-        stops = np.full(1, n_bytes, dtype=np.int64)
-        done = np.zeros(1, dtype=np.int64)
-        blocks = [ends[:0]]
-        while not done[0]:
-            n = split_adjacent(text, stops, done, True, self.automaton, state, ends)
-            blocks.append(ends[:n].copy())
-        return np.concatenate(blocks)
+        blocks = [ends[:n].copy() for _, ends, n in self.document_blocks(text, np.full(1, n_bytes, dtype=np.int64))]
+        return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.uint32)
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
         """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""
@@ -236,7 +230,7 @@ class Splitter:
 
     def _ordinary_ends(self, data: bytes, offset: int, limits: TextLimits) -> Iterator[int]:
         text = data.decode("utf-8", "surrogateescape")
-        byte_offsets = offset + np.concatenate([[0], np.cumsum(_widths(text))])
+        byte_offsets = offset + np.concatenate([[0], np.cumsum(widths(text))])
         ends = [len(text)] if text else []
         for number, stage in enumerate(self.pattern.stages):
             ends = list(_split_pieces(self.pattern.substitute(text, number), ends, stage, limits))
@@ -258,11 +252,3 @@ def _split_pieces(text: str, ends: Iterable[int], stage: Any, limits: TextLimits
         if done < end:
             yield end
         start = end
-
-
-def _widths(text: str) -> Array:
-    """Return the number of bytes of each character of a text; an escaped byte is one."""
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
-    widths[(points >= 0xDC80) & (points <= 0xDCFF)] = 1
-    return widths

@@ -15,7 +15,7 @@ from bpejit.counting.header import CountsHeader, missing_counts
 from bpejit.counting.pretoken_counter import add_up, warm_counting
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TrainingError, warn_user
-from bpejit.formats.vocabulary_lines import vocabulary_and_merges
+from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.kernels.training.merge_expansion import expand_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens

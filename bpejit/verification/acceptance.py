@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.folder_layout import PRIVATE_FILE
-from bpejit.formats.recognize import recognize
+from bpejit.formats.any_format import recognize
+from bpejit.formats.folder import PRIVATE_FILE
 from bpejit.formats.tiktoken_ranks import module_path
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import encode_byte_characters

@@ -23,8 +23,7 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import no_progress
 from bpejit.engines.work_options import ProgressOption
 from bpejit.errors import BpejitError
-from bpejit.formats.export import save_model
-from bpejit.formats.recognize import recognize
+from bpejit.formats.any_format import recognize, save_model
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
 from bpejit.jit.listening import working_time
 from bpejit.options import chosen, takes

@@ -333,16 +333,16 @@ def test_debug_shows_traceback(work, arguments):
 
 
 def test_unexpected_errors_take_one_line(work, monkeypatch):
-    from bpejit.formats import recognize
+    from bpejit.formats import any_format
 
     def broken(*_arguments, **_options):
         raise KeyError("a bug\nin two lines")
 
-    monkeypatch.setattr(recognize, "load_model", broken)
+    monkeypatch.setattr(any_format, "load_model", broken)
     message = fails(work, "encode", "corpus.txt", "--out", "x.bin")
     assert "KeyError" in message
     assert "--debug" in message
-    monkeypatch.setattr(recognize, "load_model", lambda path, **_options: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(any_format, "load_model", lambda path, **_options: (_ for _ in ()).throw(MemoryError()))
     assert "not enough memory" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
 
 

@@ -25,7 +25,7 @@ from bpejit.compat.huggingface import HuggingFaceTokenizer
 from bpejit.compat.model_inputs import TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.compat.named_tokens import AddedToken
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
-from bpejit.normalization.post_processor import Template, TemplateItem
+from bpejit.normalization.pipeline_config import Template, TemplateItem
 
 NAMES = {"bos_token": "<s>", "eos_token": END, "pad_token": "<|im_end|>"}
 

@@ -18,8 +18,8 @@ from bpejit.encoding.batch_encoding import divide, join_batches
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import CorpusError
 from bpejit.model import NEVER_IN_UTF8, Model
-from bpejit.normalization import PipelineConfig
 from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import PipelineConfig
 from bpejit.splitting.presets import PRESETS
 from bpejit.utf8 import encode_utf8, join_strings
 

@@ -19,7 +19,7 @@ from bpejit.encoding.offsets import token_offsets
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.formats.huggingface_writing import pre_tokenizer, tokenizer_json
 from bpejit.model import Model
-from bpejit.normalization import TextPipeline
+from bpejit.normalization.pipeline import TextPipeline
 from bpejit.utf8 import encode_utf8
 
 Ranges = list[tuple[int, int]]

@@ -27,8 +27,8 @@ from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import BpejitError, SpecialTokenError
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.model import Model
-from bpejit.normalization import PipelineConfig
 from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import PipelineConfig
 
 END = "<|s|>"
 PIECES = [

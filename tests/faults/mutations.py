@@ -15,8 +15,8 @@ from helpers.formats import NEWER
 
 import bpejit
 from bpejit.errors import BpejitError
+from bpejit.formats.any_format import load_model
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.recognize import load_model
 from bpejit.splitting import PRESETS
 from tests.faults.area import WrongError
 

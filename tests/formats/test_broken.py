@@ -15,9 +15,9 @@ from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed
 from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenizerFormatError
+from bpejit.formats.any_format import load_model
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.recognize import load_model
 from bpejit.formats.tekken import read_tekken
 from bpejit.formats.tiktoken_ranks import MAX_TOKEN_BYTES, read_tiktoken, write_tiktoken
 from bpejit.model import Model

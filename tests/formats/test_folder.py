@@ -20,11 +20,11 @@ from hypothesis import example, given, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import OutputError, TokenizerFormatError
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.gpt2 import read_gpt2_pair
 from bpejit.formats.huggingface_writing import special_token_obstacle
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.splitting.presets import PRESETS, Pattern
 

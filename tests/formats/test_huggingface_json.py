@@ -24,10 +24,11 @@ from bpejit.arrays import padded_text
 from bpejit.compat.model_inputs import TokenRows, apply_template
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
-from bpejit.normalization import TextPipeline, TokenFlags
+from bpejit.normalization.pipeline import TextPipeline
+from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.tokenizer import Tokenizer
 
 tokenizers = pytest.importorskip("tokenizers")

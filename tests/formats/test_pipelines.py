@@ -18,10 +18,10 @@ from hypothesis import given, settings
 
 import bpejit
 from bpejit.errors import PatternError
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json
-from bpejit.formats.pipelines import pre_tokenizer_for
+from bpejit.formats.huggingface_writing import pre_tokenizer_for
 from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter

@@ -16,9 +16,9 @@ from helpers.strategies import awkward_text
 from hypothesis import example, given, strategies as st
 
 from bpejit.encoding.encoder import Encoder
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.ranked_merges import as_merge_list, list_all_splits, rank_obstacle, recover_merges
 from bpejit.formats.tiktoken_ranks import parse_ranks
 from bpejit.model import Model

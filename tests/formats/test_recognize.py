@@ -15,10 +15,10 @@ from helpers.formats import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats import registry
+from bpejit.formats import base
+from bpejit.formats.any_format import file_patterns, load_model, recognize
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.gpt2 import save_gpt2_pair
-from bpejit.formats.recognize import file_patterns, load_model, recognize
 from bpejit.formats.tekken import EARLY_SPECIAL_TOKENS, read_tekken
 from bpejit.formats.tiktoken_ranks import write_tiktoken
 from bpejit.model import Model
@@ -223,5 +223,5 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("suffix", [".tiktoken", ".json", ".gz", ""])
 def test_suffixes_of_one_format(tmp_path, suffix):
     file = tmp_path / f"name{suffix}"
-    located = [found.name for found in registry.all_formats() if found.locate(file) is not None]
-    assert registry.name_by_suffix(suffix) == (located[0] if located else None)
+    located = [found.name for found in base.all_formats() if found.locate(file) is not None]
+    assert base.name_by_suffix(suffix) == (located[0] if located else None)

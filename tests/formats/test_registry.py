@@ -14,11 +14,9 @@ from helpers.formats import PAIR, RANKED
 import bpejit
 from bpejit.errors import ArgumentTypeError, OutputError, TokenizerFormatError
 from bpejit.formats import register, unregister
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.export import save_model
+from bpejit.formats.any_format import file_patterns, load_model, recognize, save_model, tokenizer_files
+from bpejit.formats.base import TokenizerFormat, all_formats, load_format, writable_names
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.recognize import file_patterns, load_model, recognize, tokenizer_files
-from bpejit.formats.registry import all_formats, load_format, writable_names
 from bpejit.model import Model
 from bpejit.storage.files import replacing
 

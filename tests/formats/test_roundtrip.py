@@ -17,12 +17,11 @@ from hypothesis import given, settings, strategies as st
 import bpejit
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import BpejitError, TokenizerFormatError
-from bpejit.formats.export import save_model
-from bpejit.formats.recognize import load_model
-from bpejit.formats.registry import writable_names
+from bpejit.formats.any_format import load_model, save_model
+from bpejit.formats.base import writable_names
 from bpejit.model import Model
-from bpejit.normalization import PipelineConfig, TokenFlags
 from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 
 FORMATS = writable_names()
 

@@ -13,7 +13,7 @@ from helpers.cli import snapshot
 
 import bpejit
 from bpejit.errors import BpejitError, BpejitWarning, OutputError, TokenizerFormatError
-from bpejit.formats import published
+from bpejit.formats import missing_parts
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
 from bpejit.formats.tiktoken_ranks import _parse_all, _parse_each, parse_ranks, read_tiktoken, write_tiktoken
 from bpejit.model import Model
@@ -223,7 +223,7 @@ def test_published_files(tmp_path: Path, tiktoken, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(public, "load_tiktoken_bpe", local)
     theirs = public.ENCODING_CONSTRUCTORS[name]()
     model = read_tiktoken(path)
-    assert asked == [published.RANK_FILES[name].sha256]
+    assert asked == [missing_parts.RANK_FILES[name].sha256]
     if name == "o200k_harmony":
         # A second name for the id of `<|endofprompt|>`.
         assert theirs["special_tokens"].pop("<|reserved_200018|>") == theirs["special_tokens"]["<|endofprompt|>"]

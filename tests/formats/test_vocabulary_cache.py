@@ -12,13 +12,13 @@ from conftest import data_text
 
 from bpejit import train
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats import folder_reading, vocabulary_cache
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats import folder, vocabulary_arrays
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.jit import folders
 from bpejit.model import Model
-from bpejit.normalization import PipelineConfig
+from bpejit.normalization.pipeline_config import PipelineConfig
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.splitting.pattern import register_preset, unregister_preset
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    monkeypatch.setattr(vocabulary_cache, "LEAST_TOKENS", 300)
+    monkeypatch.setattr(vocabulary_arrays, "LEAST_TOKENS", 300)
     return folder
 
 
@@ -79,7 +79,7 @@ def test_stored_model_equals_parsed_one(
     assert not isinstance(parsed.tokens, PackedTokens)
     (file,) = cache.iterdir()
     stamp = file.stat().st_mtime_ns
-    monkeypatch.setattr(folder_reading, "_parse", None)  # not called
+    monkeypatch.setattr(folder, "_parse", None)  # not called
     stored = load_folder(tmp_path / "saved")
     assert isinstance(stored.tokens, PackedTokens)
     assert isinstance(stored.merges, PackedMerges)
@@ -169,7 +169,7 @@ def test_version_of_unicode_is_checked(trained: Model, cache: Path, tmp_path: Pa
     """Another `regex` package may support other versions, so it is part of the name."""
     save_folder(trained, tmp_path / "saved")
     load_folder(tmp_path / "saved")
-    monkeypatch.setattr(vocabulary_cache, "describe_engine", lambda: "another")
+    monkeypatch.setattr(vocabulary_arrays, "describe_engine", lambda: "another")
     monkeypatch.setattr("bpejit.splitting.unicode_versions.installed_unicode", lambda: "15.0")
     with pytest.raises(TokenizerFormatError, match="Unicode"):
         load_folder(tmp_path / "saved")
@@ -182,7 +182,7 @@ def test_nothing_is_stored_of_small_vocabularies_or_without_a_cache(
     monkeypatch.setenv("BPEJIT_CACHE", "0")
     assert load_folder(tmp_path / "saved") == trained
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    monkeypatch.setattr(vocabulary_cache, "LEAST_TOKENS", len(trained.tokens) + 1)
+    monkeypatch.setattr(vocabulary_arrays, "LEAST_TOKENS", len(trained.tokens) + 1)
     assert load_folder(tmp_path / "saved") == trained
     assert not list(cache.iterdir())
 
@@ -191,6 +191,6 @@ def test_nothing_is_stored_without_sources(
     trained: Model, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_folder(trained, tmp_path / "saved")
-    monkeypatch.setattr(vocabulary_cache, "_MODULES", ("absent.py",))
+    monkeypatch.setattr(vocabulary_arrays, "_MODULES", ("absent.py",))
     assert load_folder(tmp_path / "saved") == trained
     assert not list(cache.iterdir())

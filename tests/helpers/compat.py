@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import bpejit
 from bpejit.arrays import padded_text
 from bpejit.counting.pretoken_counter import PretokenCounter
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.model import Model, pattern_source
 from bpejit.splitting import Splitter
 from bpejit.training.merge_learner import learn_merges

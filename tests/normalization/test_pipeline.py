@@ -10,13 +10,20 @@ import pytest
 from conftest import small
 from hypothesis import given, strategies as st
 
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.normalization.added_tokens import is_word, overlap
-from bpejit.normalization.alignment import widths
-from bpejit.normalization.form_sources import form_sources
 from bpejit.normalization.normalizers import WHITE_SPACE
 from bpejit.normalization.pretokenizers import make_pretokenizer
-from bpejit.normalization.unicode_forms import FORMS, LONGER_WHEN_LOWERED, STARTS, is_normalized, lowered, normalized
+from bpejit.normalization.unicode_forms import (
+    FORMS,
+    LONGER_WHEN_LOWERED,
+    STARTS,
+    form_sources,
+    is_normalized,
+    lowered,
+    normalized,
+)
+from bpejit.utf8 import widths
 
 tokenizers = pytest.importorskip("tokenizers")
 

@@ -19,7 +19,7 @@ from conftest import DATA, ROOT, data_text, read_shared
 from helpers.settings_cases import STORED, published_settings
 
 import bpejit
-from bpejit.formats.readers import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
+from bpejit.formats.huggingface_writing import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
 from bpejit.splitting import PRESETS
 from bpejit.verification.acceptance import SAMPLES, Reading, check_readers, sample_texts
 

@@ -12,7 +12,7 @@ from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 from hypothesis import example, given, strategies as st
 
 from bpejit.errors import PatternError
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.splitting import PRESETS, Pattern, Splitter, compile_pattern, to_oniguruma
 from bpejit.splitting.character_classes import set_boundaries
 from bpejit.splitting.dialect_writer import _PROPERTIES

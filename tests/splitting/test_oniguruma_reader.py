@@ -11,7 +11,7 @@ import pytest
 from conftest import small
 
 from bpejit.errors import PatternError
-from bpejit.normalization.patterns import read_pattern
+from bpejit.normalization.normalizers import read_pattern
 from bpejit.splitting import PRESETS, from_oniguruma, to_oniguruma
 
 tokenizers = pytest.importorskip("tokenizers")

@@ -22,10 +22,10 @@ from hypothesis import example, given, strategies as st
 import bpejit
 from bpejit.arrays import Array, padded_text
 from bpejit.errors import PatternError, TokenizerFormatError
-from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter, compile_pattern, to_fancy_regex, to_oniguruma, unicode_versions

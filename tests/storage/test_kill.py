@@ -16,9 +16,8 @@ from helpers.cli import invoke, snapshot
 from helpers.killing import needs_fork, run_killed
 
 from bpejit.errors import BpejitError, OutputError, TokenFileError, TokenizerFormatError
-from bpejit.formats.export import save_model
-from bpejit.formats.folder_reading import load_folder
-from bpejit.formats.recognize import load_model
+from bpejit.formats.any_format import load_model, save_model
+from bpejit.formats.folder import load_folder
 from bpejit.model import Model
 from bpejit.storage import exchange, temporary
 from bpejit.storage.exchange import journal_path, recover

@@ -13,7 +13,7 @@ import pytest
 
 import bpejit
 from bpejit.errors import BpejitError
-from bpejit.formats.export import save_model
+from bpejit.formats.any_format import save_model
 from bpejit.jobs.job_folder import write_record
 from bpejit.jobs.output_files import LINKS, remove_links
 from bpejit.model import Model

@@ -13,8 +13,7 @@ from helpers.cli import invoke
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.pipelines import pre_tokenizer_for, split_steps
-from bpejit.formats.readers import READ_PRESETS, not_read_by, note
+from bpejit.formats.huggingface_writing import READ_PRESETS, not_read_by, note, pre_tokenizer_for, split_steps
 from bpejit.model import Model
 from bpejit.splitting import PRESETS
 from bpejit.verification.acceptance import READERS_OF, check_readers, sample_texts

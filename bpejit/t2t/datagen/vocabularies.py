@@ -15,7 +15,7 @@ from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
-from bpejit.formats.recognize import load_model
+from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (

@@ -9,7 +9,7 @@ import twins
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
-from bpejit.formats.vocabulary_lines import _FORMS, vocabulary_and_merges
+from bpejit.formats.vocabulary_arrays import _FORMS, vocabulary_and_merges
 from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, encode_byte_characters

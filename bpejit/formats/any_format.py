@@ -1,32 +1,49 @@
-"""Recognize the format of a tokenizer's file, folder or repository of the Hub by name and content, and read the model.
+"""Read and write a tokenizer in any registered format: a file, a folder, a URL, or a repository of the Hub.
 
-Nothing is guessed: what a format does not contain has to be passed, and the error names the option.
+The format of a file is recognized by its name and content. Nothing is guessed: what a format does not contain has to be passed,
+and the error names the option.
+
+A tokenizer at a URL such as `s3://bucket/tokenizer` is read and written through a copy in a temporary folder. It consists of
+several files, which an object store cannot replace together. Its main file is stored last, and removed first if it is replaced,
+so that nobody reads files that do not belong together.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from fnmatch import fnmatch
+from pathlib import Path, PurePath
+from typing import Any
 
-from bpejit.errors import TokenizerFormatError
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
-from bpejit.formats.published import explain_name
-from bpejit.formats.registry import all_formats, load_format, name_by_suffix
-from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX, sidecar_path
-from bpejit.formats.untrusted import check_gaps, check_words
+from bpejit.errors import BpejitError, OutputError, TokenizerFormatError, shorten
+from bpejit.formats.base import TokenizerFormat, all_formats, load_format, load_writable, name_by_suffix
+from bpejit.formats.missing_parts import SUFFIX as SIDECAR_SUFFIX, explain_name, sidecar_path
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, decompressed_head, read_tokenizer_file
 from bpejit.model import Model
+from bpejit.registry import AUTO
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
+from bpejit.storage.remote import check_container, is_remote, remote_errors, remote_file_system
 
 SCHEME = "hf:"
 
 _NAME = re.compile(r"hf:(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
+
+_MAIN_FILES = ("tokenizer.json", "model.json", "vocab.json")
+
+HEAD_BYTES = 1 << 10
+"""The number of bytes at the start of a file that formats are recognized by."""
+
+_SENTENCEPIECE = re.compile(rb"\n[\x01-\xff]\x01?\n[\x01-\x7f][^\n]{1,127}\x15", re.DOTALL)
+"""The first piece of a model: a message in protobuf with a text and a score."""
+
+# ---- reading
 
 
 def download(name: str, patterns: Iterable[str]) -> Path:
@@ -68,13 +85,6 @@ def download(name: str, patterns: Iterable[str]) -> Path:
     return Path(folder)
 
 
-HEAD_BYTES = 1 << 10
-"""The number of bytes at the start of a file that formats are recognized by."""
-
-_SENTENCEPIECE = re.compile(rb"\n[\x01-\xff]\x01?\n[\x01-\x7f][^\n]{1,127}\x15", re.DOTALL)
-"""The first piece of a model: a message in protobuf with a text and a score."""
-
-
 def load_model(
     path: StrPath,
     *,
@@ -89,7 +99,7 @@ def load_model(
     ----------
     path : path
         A file or a folder, or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging
-        Face Hub (see `bpejit.formats.recognize`), or a URL such as `s3://bucket/tokenizer`.
+        Face Hub (see `bpejit.formats.any_format`), or a URL such as `s3://bucket/tokenizer`.
     pattern : str or tuple of str, optional
         The split pattern, a preset's name or a regular expression, for a format that does not contain it.
     special_tokens : dict of str to int, optional
@@ -112,15 +122,11 @@ def load_model(
         from bpejit.splitting.unicode_versions import check_unicode
 
         check_unicode(unicode)
-    if isinstance(path, str) and "://" in path:
-        from bpejit.formats.remote_tokenizers import fetched_tokenizer  # not at the top: it imports `tempfile`, 5 ms
-        from bpejit.storage.remote import is_remote
-
-        if is_remote(path):
-            with fetched_tokenizer(path, file_patterns()) as local:
-                return load_model(
-                    local, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout
-                )
+    if is_remote(path):
+        with _fetched(str(path)) as local:
+            return load_model(
+                local, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout
+            )
     path = download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else Path(path)
     name, location = recognize(path)
     found = load_format(name)
@@ -248,3 +254,135 @@ def _recognize_folder(folder: Path) -> tuple[str, Path]:
             f"{_expected([*all_formats()])}: check the path"
         )
     return found[0]
+
+
+# ---- writing
+
+
+def check_save(path: StrPath, *, format: str, inputs: Iterable[StrPath], overwrite: bool) -> None:  # noqa: A002
+    """Raise the errors of `save_model` that can be known before the tokenizer is read from `inputs`."""
+    _check_suffix(path, format)
+    with output_path(path) as local:
+        load_format(format).check_write(local, inputs=inputs, overwrite=overwrite)
+
+
+def _check_suffix(path: StrPath, format: str) -> None:  # noqa: A002
+    owner = name_by_suffix(PurePath(path).suffix)
+    if owner not in (None, format):
+        raise TokenizerFormatError(
+            f"`{path}` has a suffix of the format {owner}, and the format is {format}; expected another suffix: change "
+            "the format, or the name"
+        )
+
+
+def chosen_format(path: StrPath, format: str) -> str:  # noqa: A002
+    """Return the format, and for `auto` that of the suffix, or `bpejit`."""
+    is_automatic = isinstance(format, str) and format == AUTO
+    return (name_by_suffix(PurePath(path).suffix) or "bpejit") if is_automatic else format
+
+
+def save_model(
+    model: Model,
+    path: StrPath,
+    *,
+    format: str = "bpejit",  # noqa: A002 - the usual word
+    legacy_merges: bool = False,
+    overwrite: bool = False,
+) -> str | None:
+    """Write a model; parameters, result and errors are the same as for `Tokenizer.save`."""
+    found = load_writable(format)
+    _check_suffix(path, format)
+    if legacy_merges and not found.has_tokenizer_json:
+        raise TokenizerFormatError(
+            f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: omit it"
+        )
+    with output_path(path) as local:
+        return found.write(model, local, legacy_merges=legacy_merges, overwrite=overwrite)
+
+
+# ---- URLs
+
+
+@contextmanager
+def _fetched(url: str) -> Iterator[Path]:
+    """Yield a copy of a tokenizer at a URL, a file or a folder; errors in the context name the URL."""
+    with _copied(url, error=TokenizerFormatError) as (local, before):
+        if not before:
+            raise TokenizerFormatError(
+                f"cannot read `{url}`: there is no tokenizer; expected an existing one: check the address"
+            )
+        yield local
+
+
+@contextmanager
+def output_path(path: StrPath) -> Iterator[StrPath]:
+    """Yield a path at which a tokenizer is written: for a URL that of a copy, which is stored at the end.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be stored; errors in the context name the URL.
+    """
+    if not is_remote(path):
+        yield path
+        return
+    url = str(path)
+    with _copied(url, error=OutputError) as (local, before):
+        yield local
+        base = local.parent
+        after = {path.relative_to(base).as_posix(): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+        changed = sorted(
+            (name for name in after if before.get(name) != after[name]), key=lambda name: (_is_main(name, local), name)
+        )
+        file_system, home = remote_file_system(url.rstrip("/"), error=OutputError, what="the output")
+        home = home.rpartition("/")[0]
+        with remote_errors(url, error=OutputError, what="write"):
+            for name in before:
+                if name not in after or (name in changed and _is_main(name, local)):
+                    file_system.rm_file(f"{home}/{name}")
+            for name in changed:
+                file_system.put_file(str(base / name), f"{home}/{name}")
+
+
+def _is_main(name: str, local: Path) -> bool:
+    return name == local.name or name.rpartition("/")[2] in _MAIN_FILES
+
+
+@contextmanager
+def _copied(url: str, *, error: type[BpejitError]) -> Iterator[tuple[Path, dict[str, bytes]]]:
+    """Yield the path of a copy, and the content of its files by their names beside it."""
+    import tempfile  # not at the top: it takes 5 ms
+
+    from bpejit.storage.scratch import scratch_folder
+
+    url = url.rstrip("/")
+    parent, _, stem = url.rpartition("/")
+    file_system, name = remote_file_system(url, error=error, what="the tokenizer")
+    with scratch_folder(Path(tempfile.gettempdir()), "tokenizer") as scratch:
+        base = scratch / "files"
+        base.mkdir()
+        with remote_errors(url, error=error, what="read" if error is TokenizerFormatError else "write"):
+            file_system.invalidate_cache()
+            check_container(url, file_system, name)
+            before = {}
+            for found in _remote_files(file_system, name, (*file_patterns(), TOKEN_BYTES_FILE)):
+                before[found] = file_system.cat_file(f"{name.rpartition('/')[0]}/{found}")
+                (base / found).parent.mkdir(exist_ok=True)
+                (base / found).write_bytes(before[found])
+        try:
+            yield base / stem, before
+        except BpejitError as cause:
+            raise type(cause)(cause.args[0].replace(str(base), parent)) from cause
+
+
+def _remote_files(file_system: Any, name: str, patterns: tuple[str, ...]) -> list[str]:
+    """Return the names of the files of a tokenizer, beside which it is."""
+    stem = name.rpartition("/")[2]
+    beside = {stem, sidecar_path(stem).name, f"{stem.rpartition('.')[0]}.py"}
+    home = name.rpartition("/")[0]
+    found = [one for one in beside if "." in one.strip(".") and file_system.isfile(f"{home}/{one}")]
+    if stem not in found and file_system.isdir(name):
+        names = [str(entry).rpartition("/")[2] for entry in file_system.ls(name, detail=False)]
+        inside = [one for one in names if any(fnmatch(one, pattern) for pattern in patterns)]
+        found += [f"{stem}/{one}" for one in inside if file_system.isfile(f"{name}/{one}")]
+    return sorted(found)

@@ -1,0 +1,263 @@
+"""What rank files and GPT-2's pair do not contain: split pattern, special tokens, and version of Unicode.
+
+For published files it is known, by name and content. Beside a file `NAME` that bpejit writes it is in a sidecar file,
+`NAME.bpejit.json`:
+
+format, format_version, bpejit_version
+    The kind of file, and the version that wrote it.
+sha256
+    Hash of the file `NAME`. A file that was changed is not read.
+pattern
+    The split pattern: a regular expression in bpejit's dialect, or the name of a preset.
+special_tokens
+    Text and id of each special token.
+unicode
+    The version of Unicode of the pattern, in format version 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from bpejit import __version__
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.model import Model
+from bpejit.normalization.json_fields import typed_field
+from bpejit.splitting.presets import PRESETS
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file
+
+FORMAT = "bpejit sidecar"
+
+FORMAT_VERSION = 2
+"""Version 2 has `unicode`. A model without it is written as version 1."""
+
+SUFFIX = ".bpejit.json"
+
+_EXPORT_AGAIN = "restore the file, or export again"
+
+END_OF_TEXT = "<|endoftext|>"
+
+TOOLS_UNICODE = "16.0"
+"""The version of Unicode of tiktoken 0.14 and tokenizers 0.23, and therefore of files for them."""
+
+_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+
+_END_OF_PROMPT = "<|endofprompt|>"
+
+_CL100K = {END_OF_TEXT: 100257, **dict(zip(_FIM, range(100258, 100261), strict=True)), _END_OF_PROMPT: 100276}
+_O200K = {END_OF_TEXT: 199999, _END_OF_PROMPT: 200018}
+_HARMONY = {
+    "<|startoftext|>": 199998,
+    END_OF_TEXT: 199999,
+    **{f"<|reserved_{number}|>": number for number in range(200000, 201088)},
+}
+# tiktoken also has `<|reserved_200018|>`, a second name of an id. Here each id has one name.
+for _name, _number in {
+    "<|return|>": 200002,
+    "<|constrain|>": 200003,
+    "<|channel|>": 200005,
+    "<|start|>": 200006,
+    "<|end|>": 200007,
+    "<|message|>": 200008,
+    "<|call|>": 200012,
+    _END_OF_PROMPT: 200018,
+}.items():
+    del _HARMONY[f"<|reserved_{_number}|>"]
+    _HARMONY[_name] = _number
+
+
+class Known(NamedTuple):
+    """What a file does not contain.
+
+    Parameters
+    ----------
+    pattern : str
+        A regular expression, or the name of a preset.
+    special_tokens : dict of str to int
+    unicode : str, optional
+        The version of Unicode of the pattern; for a published file, that of the tool that the file is for.
+    sha256 : str
+        Hash of the published file.
+    """
+
+    pattern: str
+    special_tokens: dict[str, int]
+    unicode: str | None = TOOLS_UNICODE
+    sha256: str = ""
+
+
+_R50K_SHA256 = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
+_P50K_SHA256 = "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
+_CL100K_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+_O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+RANK_FILES: dict[str, Known] = {
+    "r50k_base": Known("r50k", {END_OF_TEXT: 50256}, sha256=_R50K_SHA256),
+    "p50k_base": Known("p50k", {END_OF_TEXT: 50256}, sha256=_P50K_SHA256),
+    "p50k_edit": Known("p50k", {END_OF_TEXT: 50256, **dict(zip(_FIM, range(50281, 50284), strict=True))}, sha256=_P50K_SHA256),
+    "cl100k_base": Known("cl100k", _CL100K, sha256=_CL100K_SHA256),
+    "o200k_base": Known("o200k", _O200K, sha256=_O200K_SHA256),
+    "o200k_harmony": Known("o200k", _HARMONY, sha256=_O200K_SHA256),
+}
+"""The rank files of tiktoken by name, without `.tiktoken`. Some have the same content and differ in name only."""
+
+_ADDRESS = "https://openaipublic.blob.core.windows.net/encodings/"
+"""Where OpenAI publishes the rank files. tiktoken stores each under the SHA-1 of its URL."""
+
+MODELS = {
+    **dict.fromkeys(("gpt-3.5-turbo", "gpt-4", "text-embedding-ada-002"), "cl100k_base"),
+    **dict.fromkeys(("gpt-4o", "gpt-4.1", "o1", "o3", "gpt-5"), "o200k_base"),
+    **dict.fromkeys(("gpt-oss", "gpt-oss-20b", "gpt-oss-120b"), "o200k_harmony"),
+}
+"""The vocabularies of models, for messages."""
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+"""The name of a repository on the Hugging Face Hub."""
+
+GPT2_VOCAB = Known("gpt2", {END_OF_TEXT: 50256}, sha256="196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783")
+"""GPT-2's `vocab.json` (OpenAI's `encoder.json`)."""
+
+
+def find_rank_file(path: StrPath, data: bytes) -> Known | None:
+    """Return the published rank file with the name of a file, or None if there is none.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the name is the name of a published file, but the content differs.
+    """
+    name = Path(path).name.removesuffix(".gz").removesuffix(".tiktoken")
+    published = RANK_FILES.get(name)
+    if published is None:
+        return None
+    found = hashlib.sha256(data).hexdigest()
+    if found != published.sha256:
+        raise TokenizerFormatError(
+            f"`{path}` has the name of the published {name}, but different content: its SHA-256 is {found}; expected "
+            f"{published.sha256}: download the file again, or pass `pattern=` and `special_tokens=`"
+        )
+    return published
+
+
+def explain_name(name: str) -> str | None:
+    """Return advice for a path without a file that is a name in another tool, or None if the name is unknown."""
+    vocabulary = MODELS.get(name, name)
+    if vocabulary in RANK_FILES:
+        kind = "a vocabulary" if vocabulary == name else f"a model with the vocabulary {vocabulary}"
+        return (
+            f"`{name}` is the name of {kind} of tiktoken, not a file; expected a path: pass `{vocabulary}.tiktoken`, its rank "
+            f"file, which `{_command_for(vocabulary)}` writes"
+        )
+    if name in ("gpt2", "openai-community/gpt2"):
+        return (
+            f"`{name}` is the name of a model, not a file; expected a path: pass `hf:openai-community/gpt2` for the "
+            "Hugging Face Hub, or the path of `tokenizer.json`, or of `vocab.json` with `merges.txt` beside it"
+        )
+    if name in PRESETS:
+        return (
+            f"`{name}` is the name of a split pattern, not a file; expected the path of a tokenizer: pass it, and the name "
+            "as `pattern=` if the file does not contain its pattern"
+        )
+    if _REPOSITORY.fullmatch(name) and not Path(name).parent.exists():
+        return f"there is no file `{name}`; expected the path of a tokenizer: for the Hugging Face Hub pass `hf:{name}`"
+    return None
+
+
+def _command_for(vocabulary: str) -> str:
+    """Return a shell command that writes a published rank file: a copy of what tiktoken has stored, or a download."""
+    import tempfile  # not at the top: it takes 5 ms
+
+    url = f"{_ADDRESS}{names_of_content(RANK_FILES[vocabulary].sha256)[0]}.tiktoken"
+    folder = os.environ.get("DATA_GYM_CACHE_DIR", Path(tempfile.gettempdir(), "data-gym-cache"))
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", folder)
+    stored = Path(folder, hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest())
+    if stored.is_file():
+        return f"cp {shlex.quote(str(stored))} {vocabulary}.tiktoken"
+    return f"curl -o {vocabulary}.tiktoken {url}"
+
+
+def names_of_content(sha256: str) -> list[str]:
+    """Return the names of the published rank files whose content has this hash."""
+    return [name for name, published in RANK_FILES.items() if published.sha256 == sha256]
+
+
+# ---- sidecars
+
+
+def sidecar_path(path: StrPath) -> Path:
+    """Return the path of the sidecar of a file."""
+    return Path(path).with_name(Path(path).name + SUFFIX)
+
+
+def sidecar_json(model: Model, data: bytes) -> bytes:
+    """Return the content of the sidecar of a file with the content `data`."""
+    fields = {
+        "format": FORMAT,
+        "format_version": 1 if model.unicode is None else FORMAT_VERSION,
+        "bpejit_version": __version__,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "pattern": model.pattern,
+        "special_tokens": dict(model.special_tokens),
+    }
+    if model.unicode is not None:
+        fields["unicode"] = model.unicode
+    return json.dumps(fields, indent=2).encode("ascii") + b"\n"
+
+
+def recover_files(path: StrPath) -> None:
+    """Recover a file and its sidecar after an interrupted run. Call this before reading the file.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If another process is replacing them, or they cannot be recovered.
+    """
+    if not sidecar_path(path).exists():
+        recover_description(sidecar_path(path), error=TokenizerFormatError)
+
+
+def read_sidecar(path: StrPath, data: bytes) -> Known | None:
+    """Return the sidecar of a file with the content `data`, or None if there is none.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the sidecar is broken, or the file was changed after the sidecar was written.
+    """
+    beside = sidecar_path(path)
+    if not beside.exists():
+        return None
+    fields = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise TokenizerFormatError(
+            f"`{beside}` is not a {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
+        )
+    version = fields.get("format_version")
+    if version not in (1, FORMAT_VERSION):
+        raise TokenizerFormatError(
+            f"`{beside}` has format version {shorten(version)}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
+            f"it was written by bpejit {fields.get('bpejit_version')}: install that or a later one"
+        )
+    pattern = typed_field(beside, fields, "pattern", str, action=_EXPORT_AGAIN)
+    specials = typed_field(beside, fields, "special_tokens", dict, action=_EXPORT_AGAIN)
+    for text, number in specials.items():
+        if type(number) is not int:
+            raise TokenizerFormatError(
+                f"`{beside}`: the special token {shorten(text)} has the id {shorten(number)}; expected a whole number"
+            )
+    found = hashlib.sha256(data).hexdigest()
+    expected = typed_field(beside, fields, "sha256", str, action=_EXPORT_AGAIN)
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}; expected {expected}, as in "
+            f"`{beside}`: restore the file, or remove the sidecar and pass the pattern"
+        )
+    unicode = typed_field(beside, fields, "unicode", str, action=_EXPORT_AGAIN) if version > 1 else None
+    return Known(pattern, specials, unicode)

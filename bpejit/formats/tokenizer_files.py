@@ -1,0 +1,175 @@
+"""Read tokenizer files with checks, and write them together: compression, gaps between ids, `token_bytes.npy`.
+
+`token_bytes.npy` is written beside every saved tokenizer, for bits per byte.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.model import Model
+from bpejit.packed_tokens import PackedTokens, id_range
+from bpejit.storage.files import StrPath, read_file, replacing_all
+
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a gzip file. No text begins with them."""
+
+MOST_BYTES = 1 << 30
+"""Maximum size of a decompressed file, since a small file can decompress to more than fits into memory."""
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+IDS_PER_TOKEN = 64
+"""The number of ids that there may be for each token: tables for encoding and decoding have a row for each id."""
+
+END_OF_WORD = b"</w>"
+
+TOKEN_BYTES_FILE = "token_bytes.npy"
+"""int32 [ids]: the number of bytes of each token; 0 for special tokens and ids that are not used."""
+
+# ---- reading
+
+
+def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes:
+    """Return the content of a file, decompressed if necessary; `what` is a noun for the message.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file cannot be read, or its compressed data is broken.
+    """
+    data = read_file(path, error=TokenizerFormatError, what=what)
+    parts: list[bytes] = []
+    size = 0
+    rest = data if data.startswith(GZIP_MAGIC) else b""
+    if not rest:
+        return data
+    while rest.startswith(GZIP_MAGIC):  # gzip files may have several members
+        member = zlib.decompressobj(_GZIP)
+        try:
+            parts.append(member.decompress(rest, MOST_BYTES + 1 - size))
+        except zlib.error as cause:
+            raise _broken(path, str(cause)) from cause
+        size += len(parts[-1])
+        if size > MOST_BYTES:
+            raise TokenizerFormatError(
+                f"`{path}` decompresses to more than {MOST_BYTES:,} bytes; expected a tokenizer file: check the file"
+            )
+        if not member.eof:
+            raise _broken(path, "it is truncated")
+        rest = member.unused_data
+    return b"".join(parts)
+
+
+def _broken(path: StrPath, found: str) -> TokenizerFormatError:
+    return TokenizerFormatError(
+        f"`{path}` is compressed with gzip and broken: {found}; expected a complete file: download it again"
+    )
+
+
+def decompressed_head(head: bytes, n_bytes: int) -> bytes:
+    """Return the first bytes of a file, of which `head` are the first bytes on disk; up to `n_bytes` if it is compressed."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(_GZIP).decompress(head, n_bytes)
+    except zlib.error:
+        return head
+
+
+def broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
+    """Return the error for a line of a text file."""
+    shown = shorten(line.decode("utf-8", "backslashreplace"))
+    return TokenizerFormatError(
+        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
+    )
+
+
+def check_gaps(model: Model, path: StrPath, *, given: bool) -> None:
+    """Raise TokenizerFormatError if the ids of a file leave large gaps; special tokens count unless they were given."""
+    specials = {} if given else model.special_tokens
+    largest = max(id_range(model.tokens)[1], *specials.values(), 0)
+    n = len(model.tokens) + len(specials)
+    if largest > IDS_PER_TOKEN * n:
+        text = next((text for text, number in specials.items() if number == largest), None)
+        token = shorten(model.tokens[largest] if text is None else text)
+        raise TokenizerFormatError(
+            f"`{path}` has the id {largest} for the token {token}, with {n} tokens; expected ids up to {IDS_PER_TOKEN * n}, "
+            f"{IDS_PER_TOKEN} times their number: renumber it"
+        )
+
+
+def check_words(model: Model, path: StrPath) -> None:
+    """Raise TokenizerFormatError if the tokens of a file are those of CLIP, in which `</w>` means the end of a word."""
+    if all(model.find(bytes([letter]) + END_OF_WORD) is not None for letter in b"etaoinshr"):
+        raise word_ends(path)
+
+
+def word_ends(path: StrPath) -> TokenizerFormatError:
+    """Return the error for a vocabulary that marks the ends of words, as CLIP's."""
+    return TokenizerFormatError(
+        f"`{path}` marks the ends of words with `</w>`, as CLIP's vocabulary does; expected byte-level tokens without an "
+        "`end_of_word_suffix`, which bpejit does not read yet: encode with the tool that it is for"
+    )
+
+
+# ---- writing
+
+
+def write_files(
+    model: Model, contents: dict[Path, bytes], lengths_path: Path, last: tuple[Path, bytes], *, stale: Iterable[Path] = ()
+) -> None:
+    """Replace the files of a tokenizer together, and remove those that are stale.
+
+    Parameters
+    ----------
+    model : Model
+    contents : dict of path to bytes
+    lengths_path : path
+        Of the number of bytes of each token.
+    last : (path, bytes)
+        The file that describes the others, so it is written last.
+    stale : paths
+    """
+    lengths = token_bytes_npy(model)
+    named = {lengths_path: lengths} if lengths is not None else {}
+    every = [*contents.items(), *named.items(), last]
+    removed = [*stale, *([] if named else [lengths_path])]
+    with replacing_all([path for path, _ in every], remove=removed) as files:
+        for file, (_, data) in zip(files, every, strict=True):
+            file.write(data)
+
+
+def token_bytes_npy(model: Model) -> bytes | None:
+    """Return the content of `token_bytes.npy`, or None if few of the ids are used, so that it would be large."""
+    lengths = token_lengths(model)
+    if lengths is None:
+        return None
+    data = io.BytesIO()
+    np.lib.format.write_array(data, np.array(lengths, dtype="<i4"), version=(1, 0))
+    return data.getvalue()
+
+
+def token_lengths(model: Model) -> list[int] | None:
+    """Return the number of bytes of each id, or None if few of the ids are used."""
+    size = model.vocab_size
+    specials = model.special_tokens.values()
+    if size > 2 * (len(model.tokens) + sum(token_id not in model.tokens for token_id in specials)) + 65536:
+        return None
+    if isinstance(model.tokens, PackedTokens):
+        found = np.zeros(size, np.int64)
+        found[model.tokens.numbers] = model.tokens.lengths()
+        found[list(specials)] = 0
+        return found.tolist()  # type: ignore[no-any-return]
+    lengths = [0] * size
+    for token_id, token in model.tokens.items():
+        lengths[token_id] = len(token)
+    for token_id in specials:
+        lengths[token_id] = 0
+    return lengths

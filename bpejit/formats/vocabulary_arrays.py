@@ -1,0 +1,199 @@
+"""Vocabularies as arrays: stored in the cache for the readers of folders, and written as lines of `tokenizer.json`.
+
+Parsing and checking JSON with 32,000 tokens takes a tenth of a second; reading arrays takes 2 ms. A file of the cache (see
+`bpejit.jit.cache`) is identified by a hash of the content that was parsed and of the sources that parse it. Like all files of
+the cache it starts with a check of its content, so a damaged one is ignored and written again. Small vocabularies are not
+stored.
+
+`tokenizer.json` has one token or merge per line, which is readable, and they are most of the file. Kernels write them from
+arrays in a millisecond or two; strings for all tokens and lines took 40.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import chain
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings
+from bpejit.jit import fingerprint
+from bpejit.jit.stored_arrays import load_arrays, store_arrays
+from bpejit.kernels.formats import vocabulary_text as kernels
+from bpejit.model import Model
+from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters
+from bpejit.packed_tokens import (
+    DIGEST_BYTES,
+    PackedMerges,
+    PackedTokens,
+    digest_of_merges,
+    digest_of_tokens,
+    pack_tokens,
+)
+from bpejit.splitting.pattern_cache import describe_engine
+from bpejit.utf8 import has_surrogates
+
+# ---- the cache
+
+LEAST_TOKENS = 8192
+"""Smaller vocabularies are not stored."""
+
+_TYPES = ("u1", "i8", "i8", "i4", "i4", "i8", "u1", "u1")
+"""The types of the bytes, starts and ids of tokens, the left and right tokens and the counts of merges, the hashes of tokens
+and merges, and the notes.
+"""
+
+_MODULES = ("folder.py", "vocabulary_arrays.py", "../model.py", "../packed_tokens.py", "../jit/stored_arrays.py")
+
+
+class StoredVocabulary(NamedTuple):
+    """What is stored for a tokenizer.
+
+    Parameters
+    ----------
+    tokens : PackedTokens
+    merges : PackedMerges
+    merge_counts : list of int
+        Empty if the model has none.
+    notes : dict
+        What else the reader stored, in JSON.
+    """
+
+    tokens: PackedTokens
+    merges: PackedMerges
+    merge_counts: list[int]
+    notes: dict[str, Any]
+
+
+def load_stored(content: bytes) -> StoredVocabulary | None:
+    """Return what is stored for the content of a file, or None."""
+    name = _file_name(content)
+    arrays = None if name is None else load_arrays(name, _TYPES)
+    if arrays is None:
+        return None
+    pool, starts, numbers, lefts, rights, counts, digests, notes = arrays
+    strings = ByteStrings(pool, starts)
+    hashes = digests.tobytes()
+    return StoredVocabulary(
+        PackedTokens(strings, numbers, hashes[:DIGEST_BYTES]),
+        PackedMerges(strings, lefts, rights, hashes[DIGEST_BYTES:]),
+        counts.tolist(),
+        json.loads(notes.tobytes()),
+    )
+
+
+def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
+    """Store the tokens and merges of a model for the content of a file, if possible.
+
+    Parameters
+    ----------
+    content : bytes
+        The content that the result of `load_stored` will be found by.
+    model : Model
+    notes : dict
+        What the reader needs besides tokens and merges; valid in JSON.
+    """
+    strings, numbers = pack_tokens(model.tokens)
+    if len(strings) < LEAST_TOKENS or (np.diff(numbers) <= 0).any():
+        return
+    name = _file_name(content)
+    if name is None:
+        return
+    try:
+        counts = np.array(model.merge_counts or (), dtype=np.int64)
+    except OverflowError:
+        return
+    lefts, rights = (side.astype(np.int32) for side in _indexes(model.merges, strings))
+    digests = np.frombuffer(digest_of_tokens(model.tokens) + digest_of_merges(model.merges), dtype=np.uint8)
+    text = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
+    store_arrays(name, [strings.pool, strings.starts, numbers, lefts, rights, counts, digests, text])
+
+
+def _file_name(content: bytes) -> str | None:
+    code = fingerprint.of_modules(Path(__file__).parent, _MODULES)
+    if code is None:
+        return None
+    # The `regex` package limits the versions of Unicode.
+    digest = hashlib.blake2b((code + describe_engine()).encode() + hashlib.sha256(content).digest(), digest_size=16)
+    return f"vocabulary-{digest.hexdigest()}.tables"
+
+
+# ---- lines of text
+
+_JSON = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
+"""The character of each byte in a JSON string."""
+
+_FORMS = np.array(
+    [int.from_bytes(form, "little") | (int(kernels.TWO_BYTES) if len(form) == 2 else 0) for form in _JSON], dtype=np.uint32
+)
+
+
+def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
+    """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end.
+
+    Parameters
+    ----------
+    model : Model
+    legacy_merges : bool
+        Write merges as `"a b"` instead of `["a", "b"]`.
+    """
+    strings, numbers = pack_tokens(model.tokens)
+    quoted = _quote(strings)
+    listed: Sequence[tuple[bytes, bytes]] = model.merges
+    if model.ranked:
+        from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
+
+        listed = as_merge_list(model)
+    lefts, rights = _indexes(listed, strings)
+    lengths = np.diff(quoted.starts)
+    out = np.empty(int(lengths[lefts].sum() + lengths[rights].sum()) + (kernels.INDENT + 6) * lefts.size, np.uint8)
+    merges = out[: kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)].tobytes()
+
+    specials, ids = _quoted_specials(model)
+    added = ByteStrings.from_list(specials)
+    quoted = ByteStrings(
+        np.concatenate([quoted.pool, added.pool]), np.concatenate([quoted.starts, quoted.starts[-1] + added.starts[1:]])
+    )
+    numbers = np.concatenate([numbers, np.array(ids, np.int64)])
+    order = np.argsort(numbers, kind="stable")
+    out = np.empty(quoted.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * order.size, np.uint8)
+    vocab = out[: kernels.write_vocabulary(quoted.pool, quoted.starts, order, numbers, out)].tobytes()
+    return vocab, merges
+
+
+def _quote(strings: ByteStrings) -> ByteStrings:
+    """Return tokens as JSON strings of GPT-2's byte characters."""
+    n_bytes = strings.pool.size + int(np.count_nonzero(_FORMS[strings.pool] & kernels.TWO_BYTES)) + 2 * len(strings)
+    pool, starts = np.empty(n_bytes, np.uint8), np.empty(len(strings) + 1, np.int64)
+    kernels.quote_tokens(strings.pool, strings.starts, _FORMS, pool, starts)
+    return ByteStrings(pool, starts)
+
+
+def _indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:
+    """Return the indexes of the tokens of each merge, int64 each."""
+    if isinstance(merges, PackedMerges) and merges.tokens is strings:
+        return merges.lefts.astype(np.int64), merges.rights.astype(np.int64)
+    index = {token: number for number, token in enumerate(strings)}
+    found = np.fromiter(map(index.__getitem__, chain.from_iterable(merges)), np.int64, 2 * len(merges))
+    return found[::2].copy(), found[1::2].copy()
+
+
+def _quoted_specials(model: Model) -> tuple[list[bytes], list[int]]:
+    """Return the special tokens that are not written like an ordinary token, as JSON strings, and their ids."""
+    found, ids = [], []
+    for text, token_id in model.special_tokens.items():
+        try:
+            written_alike = model.find(decode_byte_characters(text)) is not None
+        except UnicodeEncodeError:
+            written_alike = False
+        if not written_alike:
+            # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
+            quoted = json.dumps(text) if has_surrogates(text) else encode_basestring(text)
+            found.append(quoted.encode())
+            ids.append(token_id)
+    return found, ids
