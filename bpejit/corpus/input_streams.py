@@ -19,7 +19,7 @@ STANDARD_INPUT = "-"
 HEAD_BYTES = 4096
 """Number of bytes at the start of an input that are examined."""
 
-_READ_BYTES = 1 << 16
+_READ_BYTES = 1 << 17
 """Bytes of a compressed file that are read and decompressed at a time."""
 
 _SPILL_BYTES = 16 << 20

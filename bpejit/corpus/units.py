@@ -104,10 +104,7 @@ def plan_units(
             size += length
             continue
         end_group()
-        if length is None:
-            add(index, (source,), None)
-            continue
-        if source.is_stream:
+        if length is None or source.is_stream:
             add(index, (source,), length)
             continue
         if source.has_records:

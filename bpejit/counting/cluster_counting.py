@@ -167,8 +167,8 @@ def count_on_cluster(
         tally.n_bytes += one.tally.n_bytes
         for path, records in one.tally.skipped.items():
             tally.skip(names.get(path, path), rename_records(records, names))
-    trees = [_Tree(number, [one.runs[number] for one in counted]) for number in range(shared.partitions)]
-    return CountedPart(_merge_trees(trees, shared, cluster, report), tally)
+    runs = [[one.runs[number] for one in counted] for number in range(shared.partitions)]
+    return CountedPart(_merge_partitions(runs, shared, cluster, report), tally)
 
 
 def check_shared_sources(sources: Sequence[Source]) -> None:
@@ -354,45 +354,29 @@ class _RunWriter:
         return Run(str(self._path), n, n_bytes, n_pretokens)
 
 
-@dataclass
-class _Tree:
-    """The runs of a partition that are still to be merged."""
-
-    partition: int
-    runs: list[Run]
-
-
-def _merge_trees(trees: list[_Tree], shared: SharedCounting, cluster: RayCluster, report: Progress) -> list[Run]:
+def _merge_partitions(runs: list[list[Run]], shared: SharedCounting, cluster: RayCluster, report: Progress) -> list[Run]:
     """Merge the runs of each partition to one, level by level."""
-    total = sum(len(tree.runs) - 1 for tree in trees if tree.runs)
+    total = sum(max(len(own) - 1, 0) for own in runs)
     done = 0
-    while any(len(tree.runs) > 1 for tree in trees):
-        groups = [(tree, tree.runs[begin : begin + FAN_IN]) for tree in trees for begin in range(0, len(tree.runs), FAN_IN)]
-        merged = {index: runs[0] for index, (_, runs) in enumerate(groups) if len(runs) == 1}
-        several = [index for index, (_, runs) in enumerate(groups) if len(runs) > 1]
-        tasks = [
-            ClusterTask(
-                f"{STAGE} merge {groups[index][0].partition + 1}/{len(trees)}",
-                "bpejit.counting.cluster_counting:merge_partition_runs",
-                (groups[index][1],),
-            )
-            for index in several
+    while any(len(own) > 1 for own in runs):
+        groups = [
+            (number, own[begin : begin + FAN_IN]) for number, own in enumerate(runs) for begin in range(0, len(own), FAN_IN)
         ]
+        several = [(number, some) for number, some in groups if len(some) > 1]
+        task = "bpejit.counting.cluster_counting:merge_partition_runs"
+        tasks = [ClusterTask(f"{STAGE} merge {number + 1}/{len(runs)}", task, (tuple(some),)) for number, some in several]
         report("combine", done, total, "runs")
-        for number, run in cluster.run(tasks, shared):
-            index = several[number]
-            merged[index] = run
-            remove_runs(groups[index][1])
-            done += len(groups[index][1]) - 1
+        for index, run in cluster.run(tasks, shared):
+            _, some = several[index]
+            remove_runs(some)
+            done += len(some) - 1
+            some[:] = [run]
             report("combine", done, total, "runs")
-        for tree in trees:
-            tree.runs = []
-        for index, (tree, _) in enumerate(groups):
-            tree.runs.append(merged[index])
-    return [run for tree in trees for run in tree.runs]
+        runs = [[run for number, some in groups if number == own for run in some] for own in range(len(runs))]
+    return [run for own in runs for run in own]
 
 
-def merge_partition_runs(shared: SharedCounting, runs: list[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
+def merge_partition_runs(shared: SharedCounting, runs: Sequence[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
     """Merge runs to a new one: a task."""
     warm_up(warm_counting)
     with node_runs_folder(shared.folder) as folder:
