@@ -18,7 +18,6 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.corpus.blocks import AnyChunk
-from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sources import Source, absolute_path, absolute_sources, given_names, rename_records
@@ -192,7 +191,7 @@ def plan_count_parts(
 ) -> list[CountPart]:
     """Return the parts of the input for a cluster that runs `slots` tasks at the same time."""
     part_bytes = _part_bytes(total, slots)
-    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
+    chunker = job.chunker(chunk_bytes)
     absolute = absolute_sources(sources)
     parts = []
     for weight in sorted({source.weight for source in sources}):
@@ -257,7 +256,7 @@ def _count_part(shared: SharedCounting, part: CountPart, folder: Path, report: T
     assert shared.job.spill is not None
     job = replace(shared.job, weight=part.weight, spill=replace(shared.job.spill, folder=str(folder)))
     worker = job.start()
-    chunker = Chunker(job.splitter(), chunk_bytes=shared.chunk_bytes, normalize_newlines=job.normalize_newlines)
+    chunker = job.chunker(shared.chunk_bytes)
     tally = Tally(sampled=bool(part.chunks))
     for chunk in part.chunks or chunker.chunks(part.sources):
         tally.add(worker.run(chunk))

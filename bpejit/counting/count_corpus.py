@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import no_texts, total_skipped
-from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_paths import Inputs
@@ -164,7 +163,7 @@ def count_corpus(
         return
     spread = job.engine(work["engine"], work["workers"], total, sources, max_memory is not None)
     job = replace(job, expected_bytes=None if total is None else total // spread.workers)
-    chunker = Chunker(job.splitter(), chunk_bytes=work["chunk_bytes"], normalize_newlines=job.normalize_newlines)
+    chunker = job.chunker(work["chunk_bytes"])
     tally = Tally(contents.sample is not None)
 
     def advance(chunk: CountedChunk) -> None:
@@ -338,7 +337,7 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     max_memory = arguments.optional_whole_number("max_memory", options["max_memory"], least=1)
     contents, found = open_inputs(inputs, options)
     job = CountJob.of_settings(CountSettings.checked(**chosen(SplitSettings, options)))
-    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
+    chunker = job.chunker(chunk_bytes)
     total = total_bytes(found)
     size = contents.sampled_bytes(total)
     parts, cluster = 0, ""

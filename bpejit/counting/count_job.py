@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped
-from bpejit.corpus.chunks import SMALL_FILE, Chunker, ChunkReader
+from bpejit.corpus.chunks import CHUNK_BYTES, SMALL_FILE, Chunker, ChunkReader
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
@@ -22,7 +22,7 @@ from bpejit.engines.base import Engine
 from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import slice_units
 from bpejit.model import special_bytes
-from bpejit.splitting import Pattern, Splitter, compile_pattern
+from bpejit.splitting import Splitter, compile_pattern
 from bpejit.splitting.presets import pattern_source
 
 _UNITS_OF_PART = 16
@@ -61,8 +61,7 @@ def part_of_sources(
             )
     total = sum(source.length or 0 for source in sources)
     unit_bytes = min(UNIT_BYTES, max(_LEAST_UNIT, total // (part[1] * _UNITS_OF_PART)))
-    job = CountJob.of_settings(settings)
-    chunker = Chunker(job.splitter(), normalize_newlines=job.normalize_newlines)
+    chunker = CountJob.of_settings(settings).chunker()
     # A document may continue in another part: pre-tokens do not cross the positions where a file is divided.
     units = [unit._replace(starts_document=True) for unit in plan_units(sources, unit_bytes, chunker, None)]
     found: list[Source] = []
@@ -87,14 +86,8 @@ class CountJob:
 
     Parameters
     ----------
-    pattern : str or tuple of str
-        Name of a preset, a regular expression, or a sequence of these.
-    special_tokens : tuple of bytes
-        Texts that are not counted, and that separate pre-tokens.
-    normalize_newlines : bool
-        Convert CR LF and CR to LF before splitting.
-    unicode : str, optional
-        The version of Unicode (see `bpejit.splitting.compile_pattern`).
+    settings : CountSettings
+        With the regular expression of a preset, since another process may not know its name.
     spill : SpillSettings, optional
         Bounds the memory of a worker, which then writes its table to sorted runs on disk.
     weight : int
@@ -103,10 +96,7 @@ class CountJob:
         Approximate size of the text for each worker, if known.
     """
 
-    pattern: Pattern
-    special_tokens: tuple[bytes, ...]
-    normalize_newlines: bool = False
-    unicode: str | None = None
+    settings: CountSettings
     spill: SpillSettings | None = None
     weight: int = 1
     expected_bytes: int | None = None
@@ -114,12 +104,7 @@ class CountJob:
     @classmethod
     def of_settings(cls, settings: CountSettings) -> CountJob:
         """Return the job that counts with the given settings."""
-        return cls(
-            pattern_source(settings.pattern),
-            tuple(special_bytes(text) for text in settings.special_tokens),
-            settings.normalize_newlines,
-            settings.unicode,
-        )
+        return cls(replace(settings, pattern=pattern_source(settings.pattern)))
 
     def engine(
         self, name: str, workers: int | None, input_bytes: int | None, sources: Sequence[Source], spills: bool
@@ -129,13 +114,18 @@ class CountJob:
         A pattern without an automaton holds the GIL, and reading records holds it for a part of the time. A table that is not
         spilled to disk would be copied between processes.
         """
-        compiled = compile_pattern(self.pattern, unicode=self.unicode).kind != "regex"
+        compiled = compile_pattern(self.settings.pattern, unicode=self.settings.unicode).kind != "regex"
         copied = not spills and all(source.input_format == TEXT for source in sources)
         return make_engine(name, workers, input_bytes=input_bytes, releases_gil=compiled, returns_arrays=copied)
 
     def splitter(self) -> Splitter:
         """Return a splitter with the settings of the job."""
-        return Splitter(self.pattern, self.special_tokens, unicode=self.unicode)
+        special_tokens = tuple(map(special_bytes, self.settings.special_tokens))
+        return Splitter(self.settings.pattern, special_tokens, unicode=self.settings.unicode)
+
+    def chunker(self, chunk_bytes: int = CHUNK_BYTES) -> Chunker:
+        """Return what divides sources for the job."""
+        return Chunker(self.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=self.settings.normalize_newlines)
 
     def start(self) -> CountWorker:
         """Return a worker."""
@@ -200,9 +190,9 @@ class CountWorker:
     def __init__(self, job: CountJob) -> None:
         self._splitter = job.splitter()
         self._plain_splitter = self._splitter
-        if job.special_tokens:
+        if job.settings.special_tokens:
             self._plain_splitter = Splitter(self._splitter.pattern)
-        self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
+        self._reader = ChunkReader(normalize_newlines=job.settings.normalize_newlines)
         self._counter = PretokenCounter(expected_bytes=job.expected_bytes) if job.spill is None else SpillingCounter(job.spill)
         self._counter.weight = job.weight
 

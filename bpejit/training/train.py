@@ -267,9 +267,10 @@ def _learn(
     *,
     threads: int,
     report: Progress,
+    keep: bool = False,
 ) -> Model:
-    """Learn a model, and free the table of the counts before, unless it is needed again and cannot be read again."""
-    again = inspect_counts is not None and not counts.is_stored
+    """Learn a model. The table of the counts is freed before, unless it is kept, or needed again and cannot be read again."""
+    again = keep or (inspect_counts is not None and not counts.is_stored)
     take = (lambda: counts.any_order) if again else counts.take_table
     model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)
     if inspect_counts is not None:
@@ -328,11 +329,7 @@ def train_model_from_counts(
     workers, engine, _ = check_engine_options(options["workers"], engine, CHUNK_BYTES, clusters=True)
     report = arguments.progress(options["progress"]) or no_progress
     threads = thread_count(workers, engine)
-    take = lambda: counts.any_order  # noqa: E731
-    model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)
-    if inspect_counts is not None:
-        inspect_counts(counts, model)
-    return model
+    return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report, keep=True)
 
 
 def thread_count(workers: int | None, engine: str) -> int:

@@ -11,12 +11,13 @@ from conftest import data_text
 from helpers.cli import invoke, run, snapshot
 
 import bpejit
-from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.corpus.units import plan_units
 from bpejit.counting.count_job import CountJob
+from bpejit.counting.header import CountSettings
 from bpejit.jobs.sampled_runs import SAMPLES, run_sample
+from bpejit.splitting.unicode_versions import installed_unicode
 
 TEXT = data_text("prose.txt")[:300_000]
 
@@ -71,8 +72,8 @@ def test_input_that_is_read_once_is_not_touched(work: Path) -> None:
 
 
 def test_sample_is_taken_from_all_units(work: Path) -> None:
-    job = CountJob("gpt2", ())
-    chunker = Chunker(job.splitter(), chunk_bytes=1000)
+    job = CountJob.of_settings(CountSettings("gpt2", installed_unicode(), (), False))
+    chunker = job.chunker(1000)
     units = plan_units(find_sources("in", Contents("text")), 5000, chunker, None, grouped=False)
     seen = []
 

@@ -20,6 +20,7 @@ from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.counting.count_job import CountedChunk, CountJob
 from bpejit.counting.hash_tables import HashTables
+from bpejit.counting.header import CountSettings
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.table_streams import sort_table
 from bpejit.engines import make_engine
@@ -27,6 +28,7 @@ from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
 from bpejit.jobs.encode_job import EncodedChunk, EncodeJob
 from bpejit.splitting import Splitter
+from bpejit.splitting.unicode_versions import installed_unicode
 
 SPECIAL = b"<|endoftext|>"
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
@@ -49,7 +51,7 @@ def tokenizer(corpus: Path) -> bpejit.Tokenizer:
 
 
 def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: int) -> object:
-    job = CountJob(pattern, (SPECIAL,))
+    job = CountJob.of_settings(CountSettings(pattern, installed_unicode(), (SPECIAL.decode(),), False))
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[CountedChunk] = []
     spread = make_engine(engine, workers)
