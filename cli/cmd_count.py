@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import bpejit
-from bpejit.counting.count_options import END_OF_TEXT, CountOptions, PlanOptions, SplitSettings
+from bpejit.counting.count_options import CountOptions, PlanOptions, SplitSettings
 from bpejit.options import chosen
 
 from . import shared_options as shared
@@ -23,30 +22,6 @@ if TYPE_CHECKING:
     from bpejit.counting.count_corpus import CountPlan
 
 counts_argument = shared.path_argument("path", "COUNTS")
-
-repeated_inputs_option = shared.flag(
-    "--allow-repeated-inputs", help="Merge counts files that have the same input, which is then counted as often."
-)
-
-
-def options_of_counting(group: type) -> shared.Decorator:
-    """Return a decorator that adds a group with `SplitSettings`, and `--no-special-tokens`.
-
-    The function receives their values as the argument `options`, a dict.
-    """
-
-    def decorate(function: Any) -> Any:
-        @functools.wraps(function)
-        def resolved(*args: Any, options: dict[str, Any], no_special_tokens: bool, **given: Any) -> Any:
-            if no_special_tokens and options["special_tokens"]:
-                raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
-            default = () if no_special_tokens else (END_OF_TEXT,)
-            return function(*args, options=options | {"special_tokens": options["special_tokens"] or default}, **given)
-
-        without = shared.flag("--no-special-tokens", help="Use no special tokens.")
-        return shared.declared_options(group, into="options")(without(resolved))
-
-    return decorate
 
 
 def finish_plan(
@@ -180,7 +155,7 @@ def export_counts(*, path: str, out: str, overwrite: bool) -> None:
 @counts.command("import")
 @shared.path_argument("path", "TSV")
 @shared.out_option("File to write the counts to.", required=True)
-@options_of_counting(SplitSettings)
+@shared.options_of_counting(SplitSettings)
 def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, Any]) -> None:
     """Read tab-separated text that was counted elsewhere, a line `count<TAB>word` for each word, in any order.
 
@@ -203,7 +178,7 @@ def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, An
 @command()
 @shared.path_argument("inputs", "INPUT...", nargs=-1)
 @shared.out_option("File to write the counts to.", required=True)
-@options_of_counting(CountOptions)
+@shared.options_of_counting(CountOptions)
 @shared.shard_option("Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`", last="")
 @shared.dry_run_option
 def count(
@@ -243,7 +218,7 @@ def count(
 @command("merge-counts")
 @shared.path_argument("inputs", "COUNTS...", nargs=-1, required=True)
 @shared.out_option("File to write the merged counts to.", required=True)
-@repeated_inputs_option
+@shared.repeated_inputs_option
 def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, allow_repeated_inputs: bool) -> None:
     """Merge files written by `bpejit count`.
 

@@ -15,7 +15,6 @@ from bpejit.training.tie_rules import tie_rule_names
 from bpejit.training.train_options import MergeLimits, ModelOptions, Saving
 
 from . import shared_options as shared
-from .cmd_count import finish_plan, options_of_counting, repeated_inputs_option
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
 from .reporting import this_command, write_message, wrote
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
     text="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
 )
 @shared.out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
-@options_of_counting(ModelOptions)
+@shared.options_of_counting(ModelOptions)
 @shared.path_option(
     *("--counts", "counts_paths"),
     multiple=True,
     metavar="COUNTS",
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
-@repeated_inputs_option
+@shared.repeated_inputs_option
 @shared.declared_options(Saving)
 @shared.dry_run_option
 def train(
@@ -149,6 +148,8 @@ def _finish(
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
     from bpejit.counting.count_corpus import plan_count
+
+    from .cmd_count import finish_plan
 
     what = "memory for all distinct pre-tokens on this machine, and time that depends on their number"
     notes = [f"learning merges needs {what}, which is not known from a sample"]

@@ -270,8 +270,7 @@ def watch() -> Iterator[Progress]:
         progress.close()
     if state.verbose is not None:
         n_kernels = sum(len(getattr(kernel, "signatures", ())) for kernel in KERNELS)
-        text = "%d kernels used, %d of them compiled in this run"
-        logging.getLogger("bpejit").debug(text, n_kernels, progress.n_compiled)
+        logging.getLogger("bpejit").debug("%d kernels used, %d of them compiled in this run", n_kernels, progress.n_compiled)
     if progress.compile_seconds:
         problem = find_storing_problem()
         later = "later runs load the result"

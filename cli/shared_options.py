@@ -12,6 +12,7 @@ import click
 
 import bpejit
 from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.counting.count_options import END_OF_TEXT
 from bpejit.engines.work_options import LocalWork, Work
 from bpejit.errors import shorten
 from bpejit.options import Option, declared
@@ -384,3 +385,27 @@ engine_options = declared_options(LocalWork, into="work")
 
 cluster_engine_options = declared_options(Work, into="work")
 """Decorator that adds `--workers`, `--engine` with the engine `ray`, and `--ray-address`, likewise as `work`."""
+
+repeated_inputs_option = flag(
+    "--allow-repeated-inputs", help="Merge counts files that have the same input, which is then counted as often."
+)
+
+
+def options_of_counting(group: type) -> Decorator:
+    """Return a decorator that adds a group with `SplitSettings`, and `--no-special-tokens`.
+
+    The function receives their values as the argument `options`, a dict.
+    """
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def resolved(*args: Any, options: dict[str, Any], no_special_tokens: bool, **given: Any) -> Any:
+            if no_special_tokens and options["special_tokens"]:
+                raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
+            default = () if no_special_tokens else (END_OF_TEXT,)
+            return function(*args, options=options | {"special_tokens": options["special_tokens"] or default}, **given)
+
+        without = flag("--no-special-tokens", help="Use no special tokens.")
+        return declared_options(group, into="options")(without(resolved))
+
+    return decorate
