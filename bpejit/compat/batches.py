@@ -138,7 +138,12 @@ def padded_length(longest: int, plan: LengthPlan) -> int:
     return -(-target // plan.multiple) * plan.multiple if plan.multiple else target
 
 
-def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: LengthPlan, fills: Mapping[str, Any]) -> None:
+def pad_columns(
+    columns: dict[str, list[list[Any]]],
+    lengths: list[int],
+    plan: LengthPlan,
+    fills: Mapping[str, Any],
+) -> None:
     """Pad the rows of columns, which have these lengths, to one length, in place; `fills` has the padding of each column."""
     if plan.padding is None or not lengths:
         return

@@ -231,7 +231,7 @@ def encode_adjacent(
         id_stops[first : first + some.size] = workspace.arrays.id_stops[: some.size]
         start = int(some[-1])
     workspace.chunk_out = out
-    return runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]), id_stops
+    return runner.finished(workspace, out), id_stops
 
 
 def as_texts(texts: Sequence[Any], first: int) -> Sequence[Any]:

@@ -357,7 +357,13 @@ class Codec:
 def warm_encoding() -> None:
     """Call each kernel of encoding and decoding once, so that it is compiled; counting has that of `find_cut`."""
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
-    codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
+    codec = Codec(
+        Model(
+            dict(enumerate(tokens)),
+            [(b"l", b"o"), (b"lo", b"w")],
+            {"<|endoftext|>": len(tokens)},
+        )
+    )
     encoder = codec.encoder
     make_last_merges(np.zeros(1, dtype=np.uint64))  # this model has no characters of three bytes
     encoder.decode(codec.encode_list(WARMING_TEXT))

@@ -95,7 +95,7 @@ class EncodeStream:
         for last in self._fill(data, final):
             workspace.progress[pretoken_cache.N_OUT] = 0
             out = self._encode(last, workspace.out)
-            yield self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
+            yield self._runner.finished(workspace, out)
 
     def encode_rest(self, data: BytesLike | str) -> Array:
         """Add the last piece; return all remaining ids as one array."""
@@ -197,30 +197,22 @@ class EncodeStream:
         workspace, runner = self._workspace, self._runner
         if self._grows:
             workspace.grow_cache()
-        filled = self._filled
-        if not isinstance(self._splitter, Splitter):
-            first = int(workspace.progress[pretoken_cache.NEXT_START])
-            cut = filled if last else self._splitter.find_last_cut(workspace.text, first, filled)
-            if cut > first:
-                stop = self._splitter.margin_end(cut, filled) - first
-                out = runner.run_pipeline(workspace, self._splitter, workspace.text[first:], cut - first, stop, last, out)
-            workspace.progress[pretoken_cache.NEXT_START] = cut
-            return out
-        if self._splitter.automaton is not None:
-            out = runner.run_text(workspace, self._splitter.addresses, workspace.text, filled, filled, last, self._fresh, out)
+        splitter, filled = self._splitter, self._filled
+        if isinstance(splitter, Splitter) and splitter.automaton is not None:
+            out = runner.run_text(workspace, splitter.addresses, workspace.text, filled, filled, last, self._fresh, out)
             self._fresh = False
             return out
         first = int(workspace.progress[pretoken_cache.NEXT_START])
-        assert isinstance(self._splitter, Splitter)
-        stop = first
-        if last:
-            stop = filled
-        else:
-            for _, end in self._splitter.finder.next_spans(workspace.text, filled, False, self._search):
-                stop = end
-        text = workspace.text[first:]
-        out = runner.run_spans(workspace, text, self._splitter.split(text, stop - first), out)
-        workspace.progress[pretoken_cache.NEXT_START] = stop
+        cut = stop = filled
+        if not isinstance(splitter, Splitter):
+            cut = filled if last else splitter.find_last_cut(workspace.text, first, filled)
+            stop = splitter.margin_end(cut, filled)
+        elif not last:
+            spans = splitter.finder.next_spans(workspace.text, filled, False, self._search)
+            cut = stop = max((end for _, end in spans), default=first)
+        if cut > first:
+            out = runner.run_chunk(workspace, splitter, workspace.text[first:], cut - first, stop - first, last, out)
+        workspace.progress[pretoken_cache.NEXT_START] = cut
         return out
 
 

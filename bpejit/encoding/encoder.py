@@ -221,7 +221,7 @@ class Encoder(Decoder):
             workspace.progress[pretoken_cache.N_OUT] = 0
             addresses = splitter.addresses
             out = self.runner.run_text(workspace, addresses, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy()
+            return self.runner.finished(workspace, out).copy()
         return EncodeStream(self.runner, splitter, workspace, grows=True).encode_rest(data)
 
     def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
@@ -321,7 +321,7 @@ class Encoder(Decoder):
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self.runner.run_spans(workspace, prepared.text, prepared.ends, out)
-        return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy(), prepared
+        return self.runner.finished(workspace, out).copy(), prepared
 
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each byte string, merged as a single pre-token."""
@@ -364,15 +364,9 @@ class Encoder(Decoder):
         check_chunk(stop)
         workspace.grow_cache()
         workspace.progress[pretoken_cache.N_OUT] = 0
-        out = workspace.chunk_out
-        if not isinstance(self.splitter, Splitter):
-            out = self.runner.run_pipeline(workspace, self.splitter, text, cut, stop, final, out)
-        elif self.splitter.automaton is None:
-            out = self.runner.run_spans(workspace, text, self.splitter.split(text, cut), out)
-        else:
-            out = self.runner.run_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
+        out = self.runner.run_chunk(workspace, self.splitter, text, cut, stop, final, workspace.chunk_out)
         workspace.chunk_out = out
-        return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
+        return self.runner.finished(workspace, out)
 
     def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
         """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.

@@ -84,7 +84,16 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    return EncoderTables(pairs, byte_pairs, merged, ids, make_inner_pairs(strings), *joins, _make_specials(specials), *nothing)
+    return EncoderTables(
+        pairs,
+        byte_pairs,
+        merged,
+        ids,
+        make_inner_pairs(strings),
+        *joins,
+        _make_specials(specials),
+        *nothing,
+    )
 
 
 def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, MergeRules]:

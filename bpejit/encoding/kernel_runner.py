@@ -130,15 +130,19 @@ class KernelRunner:
         finally:
             progress[pretoken_cache.SEPARATOR_ID] = 0
 
-    def run_pipeline(
-        self, workspace: Workspace, pipeline: TextPipeline, text: Array, cut: int, stop: int, final: bool, out: Array
+    def run_chunk(
+        self, workspace: Workspace, splitter: AnySplitter, text: Array, cut: int, stop: int, final: bool, out: Array
     ) -> Array:
-        """Prepare, split and encode a text up to `cut`, or up to `stop` if it is `final`."""
-        data = text[:stop].tobytes()
-        if pipeline.is_noop(data):
-            return self.run_text(workspace, pipeline.addresses, text, cut, stop, final, True, out)
-        prepared, ends = pipeline.run(data, None if final else cut)
-        return self.run_spans(workspace, prepared, ends, out)
+        """Prepare, split and encode a text up to `cut`, or up to `stop` if it is `final`, with a splitter of any kind."""
+        if isinstance(splitter, Splitter):
+            if splitter.automaton is None:
+                return self.run_spans(workspace, text, splitter.split(text, cut), out)
+        else:
+            data = text[:stop].tobytes()
+            if not splitter.is_noop(data):
+                prepared, ends = splitter.run(data, None if final else cut)
+                return self.run_spans(workspace, prepared, ends, out)
+        return self.run_text(workspace, splitter.addresses, text, cut, stop, final, True, out)
 
     def run_spans(self, workspace: Workspace, text: Array, ends: Array, out: Array) -> Array:
         """Encode spans, the first of which starts at byte 0.
@@ -159,6 +163,10 @@ class KernelRunner:
         progress[pretoken_cache.NEXT_SPAN] = 0
         progress[pretoken_cache.N_SPANS] = 0
         return out
+
+    def finished(self, workspace: Workspace, out: Array) -> Array:
+        """Return the ids that were appended to `out`, after `check_ids`."""
+        return self.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
 
     def check_ids(self, ids: Array) -> Array:
         """Return `ids`; raise CorpusError if the text contained a byte that is not in the vocabulary."""

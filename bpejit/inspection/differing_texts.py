@@ -96,7 +96,14 @@ def find_differing_texts(
         logarithms = np.log(np.maximum(numbers[0], 1) / np.maximum(numbers[1], 1))
         distances = np.where(np.maximum(*numbers) < FEWEST_TOKENS, 0.0, np.abs(logarithms))
         order = np.argsort(np.negative(distances), kind="stable")[:n_texts].tolist()
-        found = [DifferingText(source.path, texts[at], (int(numbers[0][at]), int(numbers[1][at]))) for at in order]
+        found = [
+            DifferingText(
+                source.path,
+                texts[at],
+                (int(numbers[0][at]), int(numbers[1][at])),
+            )
+            for at in order
+        ]
         by_source.append([entry for entry in found if entry.tokens[0] != entry.tokens[1] and min(entry.tokens) > 0])
     turns = [entries[turn] for turn in range(n_texts) for entries in by_source if turn < len(entries)]
     return turns[:n_texts]

@@ -173,7 +173,10 @@ def _reading(
 
 def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> str:
     """Describe the first position at which two lists of ids differ."""
-    same = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    same = next(
+        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
+    )
     vocab = model.vocab
     before = b"".join(vocab[token] for token in ours[:same]).decode("utf-8", "ignore")
     rest = text[max(0, len(before) - 4) : len(before) + 12]
