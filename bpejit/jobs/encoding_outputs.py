@@ -194,7 +194,7 @@ def _join_spools(
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
         token_lengths=lengths,
-        ids_position=form.ids_position or 0,
+        ids_position=form.ids_position if adopts(form) else 0,
     )
     early = None if adopts(form) or job.get("keep_columns") else EarlyFiles(files, target, ())
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}

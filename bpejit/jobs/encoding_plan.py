@@ -146,7 +146,7 @@ class EncodingPlan(JobPlan):
             shard_tokens=options.shard_tokens if parts == 1 else None,
             shard_exact=options.shard_exact,
             token_lengths=lengths,
-            ids_position=(form.ids_position or 0) if parts == 1 else 0,
+            ids_position=form.ids_position if adopts(form) and parts == 1 else 0,
         )
 
     def _write_shared(self, name: str, write: Callable[[Path], object]) -> None:

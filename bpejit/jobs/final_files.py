@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat, TokenWriter
 from bpejit.tokenfiles.description import Description
+from bpejit.tokenfiles.mapped_format import MappedFormat
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 _COMPLETE = "complete"
 
@@ -30,9 +34,9 @@ _THREADS = 4
 """Each takes the memory of some row groups."""
 
 
-def adopts(form: TokenFileFormat) -> bool:
+def adopts(form: TokenFileFormat) -> TypeGuard[MappedFormat]:
     """Return True if a spool becomes a token file of a format without being copied."""
-    return form.ids_position is not None
+    return isinstance(form, MappedFormat)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class FinalFiles:
     def _adopt(self, spools: Path, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
         form, staged = self.names.format, self.staged(record)
+        assert adopts(form)
         source, target = ids_path(spools, record.number), Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
         if not self.fresh:

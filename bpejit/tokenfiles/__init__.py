@@ -5,8 +5,9 @@ class, and add its location to `bpejit.tokenfiles.registry`, or call `register` 
 `decode_file`, `open_tokens` and the commands then accept its name.
 
 `opening` opens a file for reading and writing, and `output_format` chooses the format to write. Most formats map one array of
-ids (`mapping`, `mapped_tokens`, `described_tokens`); `bin_files`, `npy_files` with `npy_header`, `megatron_files`,
-`llmc_files`, `datatrove_files` and `text_files` are such; `parquet_files` and `arrow_files` have rows.
+ids: `mapped_format` is their template (`mapping`, `mapped_tokens`, `described_tokens`), and `bin_files`, `npy_files` with
+`npy_header`, `megatron_files`, `llmc_files` and `datatrove_files` are such; `parquet_files` and `arrow_files` have rows, and
+`text_files` lines.
 
 Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
 Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is

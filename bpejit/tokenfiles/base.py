@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, Protocol, overload
@@ -16,8 +14,7 @@ import numpy.typing as npt
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, replacing
-from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
+from bpejit.storage.files import StrPath
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
@@ -160,9 +157,6 @@ class TokenFileFormat(ABC):
         The names of the columns of its files, if these can have further ones.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
-    ids_position : int, optional
-        The position of the ids in the first of its files, if they are plain numbers up to the end of that file. A file of
-        ids with that much space before them becomes a token file with `header` and `write_others`, without being copied.
     """
 
     name: ClassVar[str]
@@ -171,7 +165,6 @@ class TokenFileFormat(ABC):
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]]
     stores_documents: ClassVar[bool] = False
     own_columns: ClassVar[tuple[str, ...]] = ()
-    ids_position: ClassVar[int | None] = None
 
     @abstractmethod
     def writer(
@@ -231,42 +224,6 @@ class TokenFileFormat(ABC):
         """Return all files of the token file at `path`, which a writer creates or removes and a reader reads."""
         return [path]
 
-    def header(self, fields: Description) -> bytes:  # noqa: ARG002
-        """Return the first `ids_position` bytes of the file with the ids.
-
-        Raises
-        ------
-        TokenFileError
-            If the format cannot store so many ids.
-        """
-        return b""
-
-    def write_others(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
-        """Write the files of a token file except that with the ids, and flush them to disk. Only with `ids_position`.
-
-        Parameters
-        ----------
-        path : Path
-            The token file.
-        fields : Description
-        ends : iterator of int64 [documents]
-            The ends of documents as positions in the file, if `fields` has their number. The last is the number of ids.
-
-        Raises
-        ------
-        TokenFileError, OutputError
-        """
-        if fields.documents is not None:
-            found = hashlib.sha256()
-            self._write_borders(path, fields, _hashed(ends, found))
-            fields = replace(fields, documents_sha256=found.hexdigest())
-        with replacing(description_path(self.files(path)[0])) as file:
-            file.write(write_description(fields))
-
-    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:  # noqa: ARG002
-        """Write the files with the borders of documents."""
-        return
-
     def check_columns(self, schema: Any) -> None:  # noqa: ARG002
         """Raise OptionError if the format cannot store columns of these types, a pyarrow.Schema."""
         return
@@ -274,13 +231,6 @@ class TokenFileFormat(ABC):
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is in this format, judged without reading all of it."""
         return Path(path).suffix == self.suffix
-
-
-def _hashed(ends: Iterator[Array], found: hashlib._Hash) -> Iterator[Array]:
-    """Yield the ends of documents, and add them to a hash."""
-    for some in ends:
-        found.update(some.astype(END_DTYPE, copy=False).data)
-        yield some
 
 
 def choose_dtype(dtypes: Mapping[str, np.dtype[Any]], dtype: str, vocab_size: int) -> np.dtype[Any]:

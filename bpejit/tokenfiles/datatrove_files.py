@@ -8,21 +8,18 @@ little-endian, and there are no headers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_file, replacing
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import DTYPES, Description, described_format, description_path, read_description
-from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.description import DTYPES, Description, described_format
+from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 _NAME = "datatrove"
@@ -38,83 +35,38 @@ def _metadata_path(path: StrPath) -> Path:
     return Path(f"{os.fspath(path)}.metadata")
 
 
-class DatatroveFormat(TokenFileFormat):
+class DatatroveFormat(MappedFormat):
     """The format of datatrove."""
 
     name = _NAME
     suffix = ".ds"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     stores_documents = True
-    ids_position = 0
+    states_dtype = False
 
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,  # noqa: ARG002 - the index is always written
-    ) -> DatatroveWriter:
-        """Return a writer; streams are refused, because there are several files."""
-        files: list[StrPath] = []
-        if isinstance(path, (str, os.PathLike)):
-            files = [path, _index_path(path), _metadata_path(path)]
-        return DatatroveWriter(
-            path,
-            files=files,
-            file_format=_NAME,
-            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-        )
-
-    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
-        with replacing(_index_path(path)) as index:
-            for some in ends:
-                index.write(some.astype(_END).data)
-        with replacing(_metadata_path(path)) as metadata:
-            metadata.write(_metadata(fields.tokenizer_sha256, DTYPES[fields.dtype], fields.tokens))
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> MappedTokens:
-        """Open a token file, checked against its description if there is one. Without metadata it needs a `dtype`."""
-        path = Path(arguments.path("path", path, error=TokenFileError))
-        dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
-        fields = read_description(path)
-        size = regular_size(path)
+    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
+        """Read the metadata; without them, the dtype has to be known."""
+        metadata = _metadata_path(path)
         stored, n_tokens = _read_metadata(path)
-        found = stored or dtype
-        if fields is not None:
-            check_description(
-                path, fields, file_format=_NAME, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
-            dtype = found = fields.dtype
-        if found is None:
+        if stored is None and dtype is None:
             raise TokenFileError(
-                f"the dtype of `{path}` is not known: there is no `{_metadata_path(path)}`; expected that file or the "
-                'dtype: pass `dtype="uint16"` or `dtype="uint32"`'
+                f"the dtype of `{path}` is not known: there is no `{metadata}`; expected that file or the dtype: pass "
+                '`dtype="uint16"` or `dtype="uint32"`'
             )
-        if stored is not None and dtype not in (None, stored):
-            raise TokenFileError(
-                f"`{path}` contains ids of {stored} according to `{_metadata_path(path)}`; expected {dtype}: omit the dtype"
-            )
-        ids = map_ids(path, size, DTYPES[found])
-        if n_tokens not in (None, ids.size):
-            raise TokenFileError(
-                f"`{path}` has {ids.size} ids; expected {n_tokens}, the number in `{_metadata_path(path)}`: copy all files of "
-                "the token file again, or encode the text again"
-            )
-        index = _index_path(path)
-        borders = EndIndex(index, int(ids.size)) if fields is not None or index.exists() else None
-        return checked_tokens(MappedTokens(path, ids, fields, borders))
+        return FileLayout(DTYPES[stored or dtype or ""], 0, n_tokens, f"`{metadata}`")
 
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file, its index, its metadata and its description."""
-        return [path, _index_path(path), _metadata_path(path), description_path(path)]
+    def border_files(self, path: StrPath) -> list[Path]:
+        """Return the index and the metadata."""
+        return [_index_path(path), _metadata_path(path)]
+
+    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> EndWriter:  # noqa: ARG002
+        """Return the writer of both."""
+        return EndWriter(*files)
+
+    def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> EndIndex | None:
+        """Return the borders of documents; None if there is no index."""
+        index = _index_path(path)
+        return EndIndex(index, n_tokens) if fields is not None or index.exists() else None
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or has the name of one and an index."""
@@ -122,22 +74,21 @@ class DatatroveFormat(TokenFileFormat):
         return found == _NAME if found is not None else Path(path).suffix == ".ds" and _index_path(path).exists()
 
 
-class DatatroveWriter(TokenFileWriter):
-    """Write a token file of datatrove, with its index and its metadata."""
+class EndWriter:
+    """Write an `.index` file, and the metadata at the end."""
 
-    document_count = True
+    def __init__(self, index: OutputFile, metadata: OutputFile) -> None:
+        self._index = index
+        self._metadata = metadata
 
-    def _append(self, ids: Array, ends: Array | None) -> None:
-        super()._append(ids, ends)
-        if ends is not None:
-            self._others[0].write(ends.astype(_END).data)
+    def write(self, ends: Array) -> None:
+        """Append the ends of documents, int64 [documents], as positions in the token file."""
+        self._index.write(ends.astype(_END).data)
 
-    def _finish(self) -> None:
-        self._others[1].write(_metadata(self._tokenizer_sha256, self.dtype, self.n_tokens))
-
-
-def _metadata(tokenizer_sha256: str | None, dtype: np.dtype[Any], n_tokens: int) -> bytes:
-    return f"bpejit:{tokenizer_sha256 or 'unknown'}|{dtype.itemsize}\n{n_tokens}\n{_readable(n_tokens)}".encode()
+    def finish(self, fields: Description) -> None:
+        """Write the metadata."""
+        name = f"bpejit:{fields.tokenizer_sha256 or 'unknown'}|{DTYPES[fields.dtype].itemsize}"
+        self._metadata.write(f"{name}\n{fields.tokens}\n{_readable(fields.tokens)}".encode())
 
 
 class EndIndex(Borders):

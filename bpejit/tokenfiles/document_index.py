@@ -47,7 +47,7 @@ class DocumentIndexWriter:
         self._file.write(np.ascontiguousarray(ends, dtype=_START).data)
         self._n_starts += int(ends.size)
 
-    def finish(self) -> None:
+    def finish(self, fields: Description) -> None:  # noqa: ARG002
         """Write the number of documents into the header."""
         self._file.write_at_start(npy_header(_START, self._n_starts))
 

@@ -238,7 +238,7 @@ class TokenFileWriter:
             self._append(np.empty(0, dtype=self.dtype), ends)
         self._finish()
         if self._others:
-            self._others[-1].write(self._description())
+            self._others[-1].write(write_description(self._fields()))
         elif hasattr(self._data, "flush"):
             self._data.flush()  # an error must not be lost when the interpreter exits
 
@@ -250,19 +250,18 @@ class TokenFileWriter:
         if self._second_thread is not None:
             self._second_thread.shutdown()
 
-    def _description(self) -> bytes:
-        return write_description(
-            Description(
-                dtype=self.dtype.name,
-                tokens=self.n_tokens,
-                bytes_read=None if self._tokenizer_sha256 is None else self.n_bytes,
-                vocab_size=self._vocab_size,
-                tokenizer_sha256=self._tokenizer_sha256,
-                ids_sha256=self._hash.hexdigest(),
-                documents=self.n_documents if self.document_count else None,
-                file_format=self._format,
-                documents_sha256=self._documents_hash.hexdigest() if self.document_count else None,
-            )
+    def _fields(self) -> Description:
+        """Return the description of what has been written."""
+        return Description(
+            dtype=self.dtype.name,
+            tokens=self.n_tokens,
+            bytes_read=None if self._tokenizer_sha256 is None else self.n_bytes,
+            vocab_size=self._vocab_size,
+            tokenizer_sha256=self._tokenizer_sha256,
+            ids_sha256=self._hash.hexdigest(),
+            documents=self.n_documents if self.document_count else None,
+            file_format=self._format,
+            documents_sha256=self._documents_hash.hexdigest() if self.document_count else None,
         )
 
 

@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
-from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.storage.files import OutputFile, StrPath, read_error
+from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, described_format, description_path, read_description
-from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, described_format
+from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 _NAME = "megatron"
@@ -60,7 +57,7 @@ def idx_path(path: StrPath) -> Path:
     return bin_path(path).with_suffix(".idx")
 
 
-class MegatronFormat(TokenFileFormat):
+class MegatronFormat(MappedFormat):
     """The format of Megatron's indexed datasets."""
 
     name = _NAME
@@ -68,70 +65,29 @@ class MegatronFormat(TokenFileFormat):
     other_suffixes = (".idx",)
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
     stores_documents = True
-    ids_position = 0
 
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,  # noqa: ARG002 - the index is always written
-    ) -> MegatronWriter:
-        """Return a writer; streams are refused, because there are several files.
-
-        As in Megatron, `auto` is uint16 below 65,500 tokens.
-        """
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file. As in Megatron, `auto` is uint16 below 65,500 tokens."""
         if dtype == "auto" and vocab_size >= _UINT16_SIZE:
-            chosen = choose_dtype({name: self.dtypes[name] for name in ("int32", "int64")}, "auto", vocab_size)
-        else:
-            chosen = choose_dtype(self.dtypes, dtype, vocab_size)
-        data: StrPath | BinaryIO = path
-        files: list[StrPath] = []
-        if isinstance(path, (str, os.PathLike)) and not is_standard_output(path) and not is_device(path):
-            data = bin_path(path)
-            files = [data, idx_path(path)]
-        return MegatronWriter(
-            data,
-            files=files,
-            file_format=_NAME,
-            dtype=chosen,
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-        )
+            return choose_dtype({name: self.dtypes[name] for name in ("int32", "int64")}, "auto", vocab_size)
+        return super().choose_dtype(dtype, vocab_size)
 
-    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
-        with replacing(idx_path(path)) as file:
-            index = SequenceIndexWriter(file, ALL_DTYPES[fields.dtype])
-            for some in ends:
-                index.write(some)
-            index.finish()
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> MappedTokens:
-        """Open a token file, checked against its description if there is one."""
-        path = bin_path(arguments.path("path", path, error=TokenFileError))
-        fields = read_description(path)
-        size = regular_size(path)
+    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
+        """Read the index."""
         borders = SequenceIndex(idx_path(path), size)
-        if dtype not in (None, borders.dtype.name):
-            raise TokenFileError(
-                f"`{path}` contains ids of {borders.dtype.name} according to `{borders.path}`; expected {dtype}: omit the dtype"
-            )
-        if fields is not None:
-            check_description(
-                path, fields, file_format=_NAME, dtype=None, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
-        return checked_tokens(MappedTokens(path, map_ids(path, size, borders.dtype), fields, borders))
+        return FileLayout(borders.dtype, stated_in=f"`{borders.path}`", borders=borders)
 
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the ids, the index and the description."""
-        data = bin_path(path)
-        return [data, idx_path(data), description_path(data)]
+    def main_file(self, path: StrPath) -> Path:
+        """Return the file with the ids."""
+        return bin_path(path)
+
+    def border_files(self, path: StrPath) -> list[Path]:
+        """Return the index."""
+        return [idx_path(path)]
+
+    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> SequenceIndexWriter:
+        """Return the writer of the index."""
+        return SequenceIndexWriter(files[0], dtype)
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or has an index."""
@@ -145,25 +101,8 @@ class MegatronFormat(TokenFileFormat):
             return False
 
 
-class MegatronWriter(TokenFileWriter):
-    """Write the two files of an indexed dataset, with each document as one sequence."""
-
-    document_count = True
-
-    def _begin(self) -> None:
-        self._index = SequenceIndexWriter(self._others[0], self.dtype)
-
-    def _append(self, ids: Array, ends: Array | None) -> None:
-        super()._append(ids, ends)
-        if ends is not None:
-            self._index.write(ends)
-
-    def _finish(self) -> None:
-        self._index.finish()
-
-
 class SequenceIndexWriter:
-    """Write an `.idx` file with a sequence for each document.
+    """Write an `.idx` file, with each document as one sequence.
 
     Parameters
     ----------
@@ -199,7 +138,7 @@ class SequenceIndexWriter:
         self._n_documents += int(ends.size)
         self._file.write(lengths.astype(_LENGTH).data)
 
-    def finish(self) -> None:
+    def finish(self, fields: Description) -> None:  # noqa: ARG002
         """Write what follows the lengths, and the header."""
         index, n_documents = self._file, self._n_documents
         position = 0

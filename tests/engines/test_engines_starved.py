@@ -23,7 +23,7 @@ from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes
 from bpejit.errors import EngineError
 from bpejit.tokenfiles import file_writer
-from bpejit.tokenfiles.bin_files import BinWriter
+from bpejit.tokenfiles.bin_files import BinFormat
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
 
@@ -120,7 +120,7 @@ def test_token_file_is_written_without_threads(no_threads, tmp_path, monkeypatch
     ids = np.arange(1000, dtype=np.uint16)
     files = []
     for name in ("with.bin", "without.bin"):
-        with BinWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
+        with BinFormat().writer(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
             file.write(ids)
             file.write(ids)
         files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

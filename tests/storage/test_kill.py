@@ -24,7 +24,7 @@ from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.files import replacing, replacing_all
 from bpejit.storage.temporary import boot_name, hidden
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
-from bpejit.tokenfiles.bin_files import BinWriter
+from bpejit.tokenfiles.bin_files import BinFormat
 from bpejit.tokenfiles.opening import open_tokens
 
 pytestmark = [needs_fork, pytest.mark.slow]
@@ -50,7 +50,7 @@ def read(folder: Path) -> Model:
 
 
 def tokens(folder: Path, model: Model = NEW, *, overwrite: bool = False) -> None:
-    with BinWriter(folder / "t.bin", vocab_size=300, tokenizer_sha256=model.sha256, overwrite=overwrite) as writer:
+    with BinFormat().writer(folder / "t.bin", vocab_size=300, tokenizer_sha256=model.sha256, overwrite=overwrite) as writer:
         writer.write(np.array([1, 2, 256] if model == NEW else [7, 8], dtype=np.uint32), n_bytes=3)
 
 

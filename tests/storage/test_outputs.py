@@ -360,10 +360,10 @@ def test_vocabulary_size_is_checked_without_tokenizer(work):
 
 
 def test_large_blocks_are_hashed_in_parallel(tmp_path: Path) -> None:
-    from bpejit.tokenfiles.bin_files import BinWriter
+    from bpejit.tokenfiles.bin_files import BinFormat
 
     ids = np.arange(1 << 17, dtype=np.uint32) % 5000
-    with BinWriter(tmp_path / "t", vocab_size=5000, tokenizer_sha256="a" * 64) as writer:
+    with BinFormat().writer(tmp_path / "t", vocab_size=5000, tokenizer_sha256="a" * 64) as writer:
         for piece in (ids[:100], ids[100:], ids):
             writer.write(piece)
     tokens = bpejit.open_tokens(tmp_path / "t")

@@ -19,7 +19,7 @@ from bpejit.jobs.output_files import LINKS, remove_links
 from bpejit.model import Model
 from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.temporary import boot_name
-from bpejit.tokenfiles.bin_files import BinWriter
+from bpejit.tokenfiles.bin_files import BinFormat
 
 MODEL = Model(tokens={byte: bytes([byte]) for byte in range(256)}, merges=[], unicode="16.0")
 NUMBER = "0123456789ab"
@@ -49,7 +49,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def save_tokens(folder: Path, *, overwrite: bool = False) -> None:
-    with BinWriter(folder / "t.bin", vocab_size=300, tokenizer_sha256=MODEL.sha256, overwrite=overwrite) as writer:
+    with BinFormat().writer(folder / "t.bin", vocab_size=300, tokenizer_sha256=MODEL.sha256, overwrite=overwrite) as writer:
         writer.write(np.array([1, 2], dtype=np.uint32), n_bytes=2)
 
 

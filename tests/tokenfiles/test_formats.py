@@ -134,7 +134,7 @@ def test_llmc_counts_ids_with_31_bits(tmp_path: Path, monkeypatch: pytest.Monkey
         (b"", "begins with the numbers none"),
         (struct.pack("<3i", 20240520, 1, 1), "is not a token file of llm.c"),
         (struct.pack("<256i", 20240520, 2, 1, *[0] * 253) + b"\1\0", "begins with the numbers 20240520, 2"),
-        (struct.pack("<256i", 20240520, 1, 2, *[0] * 253) + b"\1\0", "contains 1 ids; expected 2"),
+        (struct.pack("<256i", 20240520, 1, 2, *[0] * 253) + b"\1\0", "has 1 ids; expected 2"),
         (struct.pack("<256i", 20240520, 1, 1, *[0] * 253) + b"\1", "1 bytes of ids, which is not a multiple of 2"),
     ],
 )

@@ -20,7 +20,7 @@ import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.bin_files import BinWriter
+from bpejit.tokenfiles.bin_files import BinFormat
 from bpejit.tokenfiles.description import DTYPES, description_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 from bpejit.tokenfiles.registry import format_names
@@ -29,7 +29,7 @@ HASH = "a" * 64
 
 
 def write(path: Path, ids: list[int], *, vocab_size: int = 1000, dtype: str = "auto", sha256: str = HASH) -> None:
-    writing = BinWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
+    writing = BinFormat().writer(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
     with writing as writer:
         writer.write(np.array(ids, dtype=np.uint32), n_bytes=3 * len(ids))
 
@@ -52,7 +52,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, blocks: list[list[
     flat = [token_id for block in blocks for token_id in block]
     path = tmp_path_factory.mktemp("tokens") / "tokens.bin"
     vocab_size = max(flat, default=0) + 1
-    with BinWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
+    with BinFormat().writer(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
         for block in blocks:
             writer.write(np.array(block, dtype=np.uint32), n_bytes=len(block) + 1)
     found = open_tokens(path, tokenizer_sha256=HASH)
@@ -77,7 +77,7 @@ def test_file_has_nanogpt_format(tmp_path: Path, vocab_size: int, numpy_dtype: t
 
 
 def test_ids_of_any_unsigned_dtype_are_accepted(tmp_path: Path) -> None:
-    with BinWriter(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
+    with BinFormat().writer(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
         for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int64, ">u2"):
             writer.write(np.array([1, 2, 200], dtype=dtype)[::-1])
     assert open_tokens(tmp_path / "t").ids.tolist() == [200, 2, 1] * 6
@@ -110,7 +110,7 @@ def test_empty_file(tmp_path: Path) -> None:
 
 
 def test_close_is_idempotent(tmp_path: Path) -> None:
-    writer = BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+    writer = BinFormat().writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     writer.write(np.array([1], dtype=np.uint32))
     writer.close()
     writer.close()
@@ -121,7 +121,7 @@ def test_close_is_idempotent(tmp_path: Path) -> None:
 
 def test_one_block_is_in_memory_while_reading(tmp_path: Path) -> None:
     ids = np.arange(3_000_000, dtype=np.uint32)
-    with BinWriter(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
+    with BinFormat().writer(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
         writer.write(ids)
     found = open_tokens(tmp_path / "t")
     tracemalloc.start()
@@ -140,7 +140,7 @@ def test_one_block_is_in_memory_while_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "", "float32", "u2"])
 def test_unknown_dtype(tmp_path: Path, dtype: str) -> None:
     with pytest.raises(TokenFileError, match="expected one of 'uint16', 'uint32'"):
-        BinWriter(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
+        BinFormat().writer(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
     assert content(tmp_path) == {}
 
 
@@ -148,7 +148,7 @@ def test_too_small_dtype(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
     with pytest.raises(TokenFileError, match=re.escape("ids up to 65536, but uint16 holds ids up to 65535")):
-        BinWriter(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
+        BinFormat().writer(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
     assert content(tmp_path) == before
     assert choose_dtype(DTYPES, "uint16", 65536).itemsize == 2
     with pytest.raises(TokenFileError, match="uint32 holds ids up to"):
@@ -161,7 +161,7 @@ def test_id_outside_vocabulary(tmp_path: Path, bad: list[int]) -> None:
     before = content(tmp_path)
     with (
         pytest.raises(TokenFileError, match=r"cannot write the id (10|70000|-1) to .*; expected ids from 0 to 9"),
-        BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
+        BinFormat().writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
     ):
         writer.write(np.array(bad, dtype=np.int64))
     assert content(tmp_path) == before
@@ -173,7 +173,7 @@ def test_interrupted_run_preserves_old_files(tmp_path: Path, exception: type[Bas
     before = content(tmp_path)
 
     def interrupted() -> None:
-        with BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
+        with BinFormat().writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
             writer.write(np.array([3, 4], dtype=np.uint32))
             raise exception
 
@@ -200,10 +200,10 @@ def test_failure_to_write_description(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_unwritable_location(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
-        BinWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
+        BinFormat().writer(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
     (tmp_path / "t.json").mkdir()
     with pytest.raises(OutputError, match=re.escape("t.json`: it is a folder")):
-        BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+        BinFormat().writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 

@@ -1,0 +1,271 @@
+"""The template of formats whose ids are one array in a file, which is mapped into memory.
+
+A format states where the ids begin, its header, what it reads before the ids, and how the borders of documents are stored; the
+template writes, opens and checks its files. A job writes ids into a file with space for the header, and `write_others` makes
+a token file of it, so that ids are written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import OutputFile, StrPath, replacing
+from bpejit.storage.outputs import is_device, is_standard_output
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.borders import Borders
+from bpejit.tokenfiles.description import (
+    ALL_DTYPES,
+    DTYPES,
+    END_DTYPE,
+    Description,
+    description_path,
+    read_description,
+    write_description,
+)
+from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path, find_document_index
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
+
+
+class FileLayout(NamedTuple):
+    """What a file contains besides ids.
+
+    Parameters
+    ----------
+    dtype : np.dtype
+        Of the ids.
+    position : int
+        Of the first id in the file, in bytes.
+    n_tokens : int, optional
+        The number of ids that the file states.
+    stated_in : str
+        Where the dtype and the number are stated, for messages.
+    borders : Borders, optional
+        The borders of documents, if they were read for the dtype.
+    """
+
+    dtype: np.dtype[Any]
+    position: int = 0
+    n_tokens: int | None = None
+    stated_in: str = "its header"
+    borders: Borders | None = None
+
+
+class BorderWriter(Protocol):
+    """Writes the files with the borders of documents."""
+
+    def write(self, ends: Array) -> None:
+        """Append the ends of documents, int64 [documents], as positions in the token file."""
+
+    def finish(self, fields: Description) -> None:
+        """Write what follows the last end, or precedes the first."""
+
+
+class MappedFormat(TokenFileFormat):
+    """A format whose ids are one array; by default without a header, and with a document index beside the file.
+
+    Attributes
+    ----------
+    ids_position : int
+        Bytes before the ids that the format writes.
+    states_dtype : bool
+        Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
+    streams : bool
+        Whether ids can be written to a stream, without a description.
+    """
+
+    ids_position: ClassVar[int] = 0
+    states_dtype: ClassVar[bool] = True
+    streams: ClassVar[bool] = False
+
+    @abstractmethod
+    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
+        """Read what a file contains besides ids.
+
+        Parameters
+        ----------
+        path : Path
+        size : int
+            Of the file, in bytes.
+        dtype : str, optional
+            That of the description, or the one that was given.
+
+        Raises
+        ------
+        TokenFileError
+        """
+
+    def header(self, fields: Description) -> bytes:  # noqa: ARG002
+        """Return the first `ids_position` bytes of a file.
+
+        Raises
+        ------
+        TokenFileError
+            If the format cannot store so many ids.
+        """
+        return b""
+
+    def main_file(self, path: StrPath) -> StrPath:
+        """Return the file with the ids."""
+        return path
+
+    def border_files(self, path: StrPath) -> list[Path]:
+        """Return the files with the borders of documents."""
+        return [document_index_path(path)]
+
+    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> BorderWriter:  # noqa: ARG002
+        """Return what writes the borders of documents to empty files."""
+        return DocumentIndexWriter(files[0])
+
+    def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
+        """Return the borders of documents; None if they are not stored."""
+        return find_document_index(path, fields, n_tokens)
+
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
+        return choose_dtype(self.dtypes, dtype, vocab_size)
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the file with the ids, those with the borders of documents, and the description."""
+        main = self.main_file(path)
+        return [main, *self.border_files(main), description_path(main)]
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str | None,
+        overwrite: bool = False,
+        document_index: bool = False,
+    ) -> MappedWriter:
+        """Return a writer (see `TokenFileFormat.writer`)."""
+        return MappedWriter(
+            self,
+            path,
+            document_index=document_index,
+            dtype=self.choose_dtype(dtype, vocab_size),
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> MappedTokens:
+        """Open a token file, checked against its description if there is one."""
+        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        if dtype is not None and not self.states_dtype:
+            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        fields = read_description(path)  # first, because it may complete or undo an interrupted run
+        size = regular_size(path)
+        known = dtype
+        if fields is not None:
+            asked = None if self.states_dtype else dtype
+            check_description(
+                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+            known = fields.dtype
+        found = self.layout(path, size, known)
+        wanted = dtype if self.states_dtype else known
+        if wanted not in (None, found.dtype.name):
+            raise TokenFileError(
+                f"`{path}` contains ids of {found.dtype.name} according to {found.stated_in}; expected {wanted}: omit the dtype"
+            )
+        ids = map_ids(path, size, found.dtype, offset=found.position)
+        if found.n_tokens not in (None, ids.size):
+            raise TokenFileError(
+                f"`{path}` has {ids.size} ids; expected {found.n_tokens}, the number in {found.stated_in}: copy all files of "
+                "the token file again, or encode the text again"
+            )
+        borders = found.borders
+        if borders is None:
+            borders = self.find_borders(path, fields, int(ids.size))
+        return checked_tokens(MappedTokens(path, ids, fields, borders, found.position))
+
+    def write_others(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+        """Write the files of a token file except that with the ids, and flush them to disk.
+
+        Parameters
+        ----------
+        path : Path
+            The token file.
+        fields : Description
+        ends : iterator of int64 [documents]
+            The ends of documents as positions in the file, if `fields` has their number. The last is the number of ids.
+
+        Raises
+        ------
+        TokenFileError, OutputError
+        """
+        main = self.main_file(path)
+        if fields.documents is not None:
+            found = hashlib.sha256()
+            with ExitStack() as stack:
+                files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
+                borders = self.border_writer(files, ALL_DTYPES[fields.dtype])
+                for some in ends:
+                    found.update(some.astype(END_DTYPE, copy=False).data)
+                    borders.write(some)
+                borders.finish(fields)
+            fields = replace(fields, documents_sha256=found.hexdigest())
+        with replacing(description_path(main)) as file:
+            file.write(write_description(fields))
+
+
+class MappedWriter(TokenFileWriter):
+    """Write a token file in a format with one array of ids.
+
+    Parameters
+    ----------
+    form : MappedFormat
+    path : path or binary stream
+    document_index : bool
+        Whether to store the borders of documents. Otherwise existing files with them are removed.
+    **options
+        Further arguments of `TokenFileWriter`.
+    """
+
+    def __init__(self, form: MappedFormat, path: StrPath | BinaryIO, *, document_index: bool, **options: Any) -> None:
+        self._form = form
+        self.document_count = document_index or form.stores_documents
+        self._borders: BorderWriter | None = None
+        files: list[StrPath] = []
+        removed: list[StrPath] = []
+        if isinstance(path, (str, os.PathLike)):
+            path = path if is_standard_output(path) or is_device(path) else form.main_file(path)
+            files = [path]
+            (files if self.document_count else removed).extend(form.border_files(path))
+        streams = form.streams and not self.document_count
+        super().__init__(path, files=files, removed=removed, file_format=form.name, streams=streams, **options)
+
+    def _begin(self) -> None:
+        self._data.write(bytes(self._form.ids_position))
+        if self.document_count:
+            self._borders = self._form.border_writer(self._others[:-1], self.dtype)
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        super()._append(ids, ends)
+        if self._borders is not None and ends is not None:
+            self._borders.write(ends)
+
+    def _finish(self) -> None:
+        fields = self._fields()
+        if self._borders is not None:
+            self._borders.finish(fields)
+        if self._form.ids_position:
+            self._data.write_at_start(self._form.header(fields))
