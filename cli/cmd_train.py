@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -124,7 +124,6 @@ def train(
         *(progress, model, out, unreadable),
         summary=f"{summary}{f': {stages}' if stages else ''}; {bytes_per_token:.3f} bytes per token of this text",
         notes=training_notes(model),
-        special_tokens=dict(model.special_tokens),
         **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
         tokens=n_tokens,
         bytes_per_token=bytes_per_token,
@@ -137,13 +136,13 @@ def train(
 
 
 def _finish(
-    progress: Progress, model: Model, out: str, unreadable: str | None, summary: str, notes: Sequence[str] = (), **fields: Any
+    progress: Progress, model: Model, out: str, unreadable: str | None, summary: str, *, with_specials: bool = True, **more: Any
 ) -> None:
-    """Report a tokenizer that was written, and why other tools cannot read it; its special tokens are among the fields."""
-    named: dict[str, Any] = {"out": out, "vocab_size": model.vocab_size, "merges": None if model.ranked else len(model.merges)}
-    named |= {name: fields.pop(name) for name in ("special_tokens",) if name in fields}
-    obstacle = [f"other tools cannot read `{out}`: {unreadable}"] if unreadable else []
-    progress.finish(f"{summary}; {wrote(out)}", notes=[*notes, *obstacle], **named, sha256=model.sha256, **fields)
+    """Report a tokenizer that was written, and why other tools cannot read it; `more` are notes, and fields for JSON."""
+    notes = [*more.pop("notes", ()), *([f"other tools cannot read `{out}`: {unreadable}"] if unreadable else [])]
+    named = {"out": out, "vocab_size": model.vocab_size, "merges": None if model.ranked else len(model.merges)}
+    fields: dict[str, Any] = named | ({"special_tokens": model.special_tokens} if with_specials else {})
+    progress.finish(f"{summary}; {wrote(out)}", notes=notes, **fields, sha256=model.sha256, **more)
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
@@ -288,6 +287,7 @@ def extend(
         *(progress, model, out, unreadable),
         summary=f"added {n_new:,} tokens{ids}, from {format_bytes(extension['bytes'])}, in {format_seconds(progress.seconds)}",
         notes=notes,
+        with_specials=False,
         new_tokens=[{"id": number, "token": model.tokens[number]} for number in range(first, first + n_new)],
         **{name: extension[name] for name in ("bytes", "pretokens", "distinct_pretokens", "skipped_records")},
     )
@@ -315,5 +315,4 @@ def shrink(*, tokenizer: shared.TokenizerChoice, vocab_size: int, out: str, over
     with watch() as progress:
         model = shrink_model(tokenizer.load().model, vocab_size)
         unreadable = save_folder(model, out, overwrite=overwrite)
-    summary = f"kept {model.vocab_size:,} tokens"
-    _finish(progress, model, out, unreadable, summary, special_tokens=dict(model.special_tokens))
+    _finish(progress, model, out, unreadable, f"kept {model.vocab_size:,} tokens")

@@ -380,6 +380,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
 
 input_options = declared_options(ReadingOptions, into="reading")
 """Decorator that adds the options of reading; the function receives their values as the argument `reading`, a dict."""
+
 engine_options = declared_options(LocalWork, into="work")
 """Decorator that adds `--workers` and `--engine`; the function receives their values as the argument `work`, a dict."""
 
