@@ -211,29 +211,6 @@ class DocumentBuffer:
             self._text = larger
 
 
-def encode_adjacent(
-    runner: KernelRunner, splitter: AnySplitter, text: Array, stops: Array, workspace: Workspace
-) -> tuple[Array, Array]:
-    """Encode documents that are adjacent in a text, whatever their lengths, with a splitter that has an automaton.
-
-    The arrays are those of `Encoder.encode_block`; the ids are a view into the workspace, valid until its next use.
-    """
-    out = workspace.chunk_out
-    id_stops = np.empty(stops.size, dtype=np.int64)
-    workspace.progress[pretoken_cache.N_OUT] = 0
-    start = 0
-    for first in range(0, stops.size, MAX_DOCUMENTS):
-        workspace.grow_cache()
-        some = stops[first : first + MAX_DOCUMENTS]
-        arrays = workspace.arrays
-        np.subtract(some, start, out=arrays.document_stops[: some.size])
-        out = runner.run_documents(workspace, splitter.addresses, text[start:], some.size, out)
-        id_stops[first : first + some.size] = workspace.arrays.id_stops[: some.size]
-        start = int(some[-1])
-    workspace.chunk_out = out
-    return runner.finished(workspace, out), id_stops
-
-
 def as_texts(texts: Sequence[Any], first: int) -> Sequence[Any]:
     """Return texts, or other bytes-like objects, as `str` and `bytes`; a message about another type counts from `first`."""
     if set(map(type, texts)) <= {str, bytes}:

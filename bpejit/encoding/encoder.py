@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
-from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, encode_adjacent, estimate_length
+from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
-from bpejit.encoding.encode_stream import EncodeStream, join_blocks
+from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
+from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
@@ -390,16 +390,23 @@ class Encoder(Decoder):
             return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
         check_chunk(int(stops[-1]))
         splitter = self.splitter if specials else self.splitter_for(frozenset())
-        if isinstance(splitter, Splitter) and splitter.automaton is not None:
-            return encode_adjacent(self.runner, splitter, text, stops, workspace)
-        blocks = []
+        if not isinstance(splitter, Splitter) or splitter.automaton is None:
+            texts = [text[start:stop].tobytes() for start, stop in pairwise([0, *stops.tolist()])]
+            batch = self.encode_batch(texts, workspace, splitter)
+            return batch.ids, batch.starts[1:]
+        out = workspace.chunk_out
+        id_stops = np.empty(stops.size, dtype=np.int64)
+        workspace.progress[pretoken_cache.N_OUT] = 0
         start = 0
-        for stop in stops.tolist():
+        for first in range(0, stops.size, MAX_DOCUMENTS):
             workspace.grow_cache()
-            blocks.append(self.encode(text[start:stop].tobytes(), workspace, splitter))
-            start = stop
-        id_stops = np.cumsum(np.fromiter(map(len, blocks), dtype=np.int64, count=len(blocks)))
-        return join_blocks(blocks), id_stops
+            some = stops[first : first + MAX_DOCUMENTS]
+            np.subtract(some, start, out=workspace.arrays.document_stops[: some.size])
+            out = self.runner.run_documents(workspace, splitter.addresses, text[start:], some.size, out)
+            id_stops[first : first + some.size] = workspace.arrays.id_stops[: some.size]
+            start = int(some[-1])
+        workspace.chunk_out = out
+        return self.runner.finished(workspace, out), id_stops
 
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Return a stream for a text that arrives in pieces. It uses the workspace exclusively until it is finished."""
