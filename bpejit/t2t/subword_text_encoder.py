@@ -15,16 +15,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, padded_text
-from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
-from bpejit.kernels.constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
+from bpejit.kernels.constants import NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.t2t import subtoken_encoding as kernels
 from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.storage.files import replacing
@@ -38,7 +36,15 @@ from bpejit.t2t.text_encoders import (
     native_text,
     vocabulary_lines,
 )
-from bpejit.t2t.vocabulary_building import SubtokenBuilder, Subtokens, alphabet_table, pack_strings
+from bpejit.t2t.vocabulary_building import (
+    SubtokenBuilder,
+    Subtokens,
+    TokenCounter as TokenCounter,
+    alphabet_table,
+    check_size,
+    pack_strings,
+    split_text,
+)
 
 ReportIteration = Callable[[int], None]
 
@@ -48,7 +54,6 @@ _UNDEFINED = "\u3013"
 _LINE_BREAK = '"\\n"'
 """Representation of the subtoken "\n" in a vocabulary file. No other subtoken is written in double quotes."""
 
-_BLOCK_SPANS = 1 << 15
 _BLOCK_IDS = 1 << 18
 _CACHE_SLOTS = 1 << 14
 _ARENA_IDS = 1 << 16
@@ -57,79 +62,6 @@ as long for English, and 5 to 10 percent longer for many languages.
 """
 
 _BATCH_BYTES = 1 << 22
-
-
-@lru_cache(maxsize=2)
-def _classes(by_lines: bool) -> tuple[Array, Array]:
-    """Return the classes of code points and of single bytes. Newlines have a class of their own if `by_lines` is true."""
-    class_of = np.frombuffer(bytearray(word_tokenizer.word_classes()), dtype=np.uint8)
-    if by_lines:
-        class_of[0x0A] = kernels.LINE_END
-    byte_class = np.full(256, kernels.OTHER, dtype=np.uint8)
-    byte_class[:0x80] = class_of[:0x80]
-    return class_of, byte_class
-
-
-def _split(text: Array, stop: int, *, by_lines: bool) -> Iterator[tuple[int, Array, int]]:
-    """Yield blocks of spans: the start of the first span, the ends (an array that is reused), and their number."""
-    class_of, byte_class = _classes(by_lines)
-    ends = np.zeros(min(_BLOCK_SPANS, stop) + 2, dtype=np.uint32)
-    state = np.array([0, -1], dtype=np.int64)
-    first = 0
-    while state[kernels.POSITION] < stop:
-        n_ends = kernels.split_words(text, stop, class_of, byte_class, ends, state)
-        last = int(ends[n_ends - 1]) if n_ends else first
-        yield first, ends, n_ends
-        first = last
-
-
-def _check_size(n_bytes: int) -> None:
-    if n_bytes > MAX_TEXT_BYTES:
-        raise CorpusError(
-            f"a text or line has {n_bytes:,} bytes; expected at most {MAX_TEXT_BYTES:,}: insert line breaks between sentences"
-        )
-
-
-class TokenCounter:
-    r"""A counter of tokens.
-
-    Examples
-    --------
-    >>> counter = TokenCounter()
-    >>> counter.add_lines(b"low lower\nlow, low")
-    >>> counter.counts()
-    {', ': 1, 'low': 3, 'lower': 1}
-    """
-
-    def __init__(self) -> None:
-        self._counter = PretokenCounter()
-        self._others: dict[str, int] = {}
-
-    def add_lines(self, data: bytes | bytearray) -> None:
-        """Count the tokens of each line of `data`. A byte that is not part of valid UTF-8 is a character of its own."""
-        self._add(data, by_lines=True)
-
-    def add_text(self, text: str) -> None:
-        """Count the tokens of one text."""
-        try:
-            self._add(text.encode(), by_lines=False)
-        except UnicodeEncodeError:  # lone surrogates
-            for token in word_tokenizer.encode(text):
-                self._others[token] = self._others.get(token, 0) + 1
-
-    def _add(self, data: bytes | bytearray, *, by_lines: bool) -> None:
-        _check_size(len(data))
-        text, stop = padded_text(data)
-        for first, ends, n_ends in _split(text, stop, by_lines=by_lines):
-            kernels.drop_spaces(text, first, ends, n_ends, stop, by_lines)
-            self._counter.add_spans(text, first, ends, n_ends)
-
-    def counts(self) -> dict[str, int]:
-        """Return the count of each token, sorted by bytes."""
-        counts = {token.decode("utf-8", "surrogateescape"): count for token, count in self._counter.table().to_counts().items()}
-        for token, count in self._others.items():
-            counts[token] = counts.get(token, 0) + count
-        return counts
 
 
 def _escape_token(token: str, alphabet: set[str]) -> str:
@@ -255,7 +187,7 @@ class SubwordTextEncoder(TextEncoder):
         return ids
 
     def _encode_bytes(self, data: bytes | bytearray, *, by_lines: bool, line_id: int) -> Iterator[Array]:
-        _check_size(len(data))
+        check_size(len(data))
         if self._tables is None:
             self._tables = self._make_tables()
         alphabet, edges, roots = self._tables
@@ -263,7 +195,7 @@ class SubwordTextEncoder(TextEncoder):
         # Kernels release the GIL: a workspace is used by one call at a time.
         workspace = self._workspaces.pop() if self._workspaces else _Workspace()
         state = workspace.state
-        for first, ends, n_ends in _split(text, stop, by_lines=by_lines):
+        for first, ends, n_ends in split_text(text, stop, by_lines=by_lines):
             state[kernels.NEXT] = 0
             while True:
                 state[kernels.WRITTEN] = 0

@@ -1,19 +1,25 @@
-"""Build a subtoken vocabulary from token counts, in memory.
+"""Count tokens, and build a subtoken vocabulary from their counts, in memory.
 
 `bpejit.kernels.t2t.subtoken_tree` contains the kernels and explains the algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from bpejit.arrays import Array
-from bpejit.errors import TrainingError, shorten
-from bpejit.kernels.t2t import subtoken_tree
+from bpejit.arrays import Array, padded_text
+from bpejit.counting.pretoken_counter import PretokenCounter
+from bpejit.errors import CorpusError, TrainingError, shorten
+from bpejit.kernels.constants import MAX_TEXT_BYTES
+from bpejit.kernels.t2t import subtoken_encoding as kernels, subtoken_tree
+from bpejit.t2t import word_tokenizer
 from bpejit.t2t.word_tokenizer import CODE_POINTS
+
+_BLOCK_SPANS = 1 << 15
 
 MAX_CHARACTERS = 1 << 30
 """Maximum total number of characters of all distinct tokens, so that node numbers fit in 32 bits."""
@@ -98,6 +104,80 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
     inverse = np.empty(n, dtype=np.int32)
     inverse[order] = np.arange(n, dtype=np.int32)
     return order, inverse
+
+
+@lru_cache(maxsize=2)
+def word_classes_of(by_lines: bool) -> tuple[Array, Array]:
+    """Return the classes of code points and of single bytes. Newlines have a class of their own if `by_lines` is true."""
+    class_of = np.frombuffer(bytearray(word_tokenizer.word_classes()), dtype=np.uint8)
+    if by_lines:
+        class_of[0x0A] = kernels.LINE_END
+    byte_class = np.full(256, kernels.OTHER, dtype=np.uint8)
+    byte_class[:0x80] = class_of[:0x80]
+    return class_of, byte_class
+
+
+def split_text(text: Array, stop: int, *, by_lines: bool) -> Iterator[tuple[int, Array, int]]:
+    """Yield blocks of spans: the start of the first span, the ends (an array that is reused), and their number."""
+    class_of, byte_class = word_classes_of(by_lines)
+    ends = np.zeros(min(_BLOCK_SPANS, stop) + 2, dtype=np.uint32)
+    state = np.array([0, -1], dtype=np.int64)
+    first = 0
+    while state[kernels.POSITION] < stop:
+        n_ends = kernels.split_words(text, stop, class_of, byte_class, ends, state)
+        last = int(ends[n_ends - 1]) if n_ends else first
+        yield first, ends, n_ends
+        first = last
+
+
+def check_size(n_bytes: int) -> None:
+    """Raise CorpusError if a text or line is too large for the kernels."""
+    if n_bytes > MAX_TEXT_BYTES:
+        raise CorpusError(
+            f"a text or line has {n_bytes:,} bytes; expected at most {MAX_TEXT_BYTES:,}: insert line breaks between sentences"
+        )
+
+
+class TokenCounter:
+    r"""A counter of tokens.
+
+    Examples
+    --------
+    >>> counter = TokenCounter()
+    >>> counter.add_lines(b"low lower\nlow, low")
+    >>> counter.counts()
+    {', ': 1, 'low': 3, 'lower': 1}
+    """
+
+    def __init__(self) -> None:
+        self._counter = PretokenCounter()
+        self._others: dict[str, int] = {}
+
+    def add_lines(self, data: bytes | bytearray) -> None:
+        """Count the tokens of each line of `data`. A byte that is not part of valid UTF-8 is a character of its own."""
+        self._add(data, by_lines=True)
+
+    def add_text(self, text: str) -> None:
+        """Count the tokens of one text."""
+        try:
+            self._add(text.encode(), by_lines=False)
+        except UnicodeEncodeError:  # lone surrogates
+            for token in word_tokenizer.encode(text):
+                self._others[token] = self._others.get(token, 0) + 1
+
+    def _add(self, data: bytes | bytearray, *, by_lines: bool) -> None:
+        check_size(len(data))
+        text, stop = padded_text(data)
+        for first, ends, n_ends in split_text(text, stop, by_lines=by_lines):
+            kernels.drop_spaces(text, first, ends, n_ends, stop, by_lines)
+            self._counter.add_spans(text, first, ends, n_ends)
+
+    def counts(self) -> dict[str, int]:
+        """Return the count of each token, sorted by bytes."""
+        counts = {token.decode("utf-8", "surrogateescape"): count for token, count in self._counter.table().to_counts().items()}
+        for token, count in self._others.items():
+            counts[token] = counts.get(token, 0) + count
+        return counts
 
 
 @dataclass(frozen=True)

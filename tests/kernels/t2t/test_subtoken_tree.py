@@ -11,8 +11,13 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.t2t import subtoken_encoding, subtoken_tree
-from bpejit.t2t.subword_text_encoder import _classes
-from bpejit.t2t.vocabulary_building import alphabet_table, pack_strings, sort_suffixes, writable_code_points
+from bpejit.t2t.vocabulary_building import (
+    alphabet_table,
+    pack_strings,
+    sort_suffixes,
+    word_classes_of,
+    writable_code_points,
+)
 
 # Few characters make equal substrings likely. They include those of escapes, and all widths of UTF-8.
 CHARACTERS = "ab _\\u;0\n\x00é\x7f日\U0001f600\U0010ffff²\u0301"
@@ -107,7 +112,7 @@ def split(data: bytes, by_lines: bool, capacity: int) -> list[int]:
     ends = np.zeros(capacity, np.uint32)
     found = []
     while state[subtoken_encoding.POSITION] < stop:
-        found += ends[: subtoken_encoding.split_words(text, stop, *_classes(by_lines), ends, state)].tolist()
+        found += ends[: subtoken_encoding.split_words(text, stop, *word_classes_of(by_lines), ends, state)].tolist()
     return found
 
 
