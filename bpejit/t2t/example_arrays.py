@@ -322,7 +322,12 @@ def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Ite
         raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
 
 
-def read_examples(data: Array | bytes, starts: Array | None = None, *, names: Sequence[str] | None = None) -> dict[str, Lists]:
+def read_examples(
+    data: Array | bytes,
+    starts: Array | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> dict[str, Lists]:
     """Return the features of framed records of examples.
 
     Parameters

@@ -136,7 +136,10 @@ def strip_lines(block: bytes) -> bytes:
     found = np.zeros(starts.size, dtype=bool)
     for width, codes in enumerate(_SPACE_CODES, start=1):
         for first in (starts, ends - width):
-            found |= np.isin(sum(data[first + i].astype(np.int64) << 8 * (width - 1 - i) for i in range(width)), codes)
+            number = np.zeros(first.size, dtype=np.int64)
+            for i in range(width):
+                number = number << 8 | data[first + i]
+            found |= np.isin(number, codes)
     parts = []
     done = 0
     for start, end in zip((starts[found] - 3).tolist(), (ends[found] - 3).tolist(), strict=True):
@@ -156,7 +159,11 @@ def _line_bytes(source: Source) -> int | None:
     return sum(map(len, line_blocks(source)))
 
 
-def sample_lines(source: Source, byte_budget: int | None, contents: Contents | None = None) -> Iterator[tuple[bytes, int]]:
+def sample_lines(
+    source: Source,
+    byte_budget: int | None,
+    contents: Contents | None = None,
+) -> Iterator[tuple[bytes, int]]:
     """Yield sampled lines of a source in blocks, each with the number of bytes read for it. Lines are stripped.
 
     Parameters

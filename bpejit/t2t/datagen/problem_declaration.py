@@ -232,7 +232,13 @@ def text_of(sample: Any, name: str, problem: Problem, number: int) -> str:
     return text
 
 
-def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str, tmp_dir: str) -> Iterator[SampleChunk]:
+def generated_chunks(
+    layout: Layout,
+    problem: Problem,
+    split: str,
+    data_dir: str,
+    tmp_dir: str,
+) -> Iterator[SampleChunk]:
     """Yield the samples of a problem.
 
     Raises

@@ -175,10 +175,11 @@ class FileProblem(Text2TextProblem):
     def _read_inputs(self, one: Mapping[str, Any], where: str) -> SampleInputs | None:
         names = _FEATURES[self.kind]
         fields = [f"{name}_field" for name in names]
-        wrong = next((key for key in one if key.endswith("_field") and (key not in fields or "records" not in one)), None)
-        if wrong is not None:
+        known = fields if "records" in one else []
+        wrong = [key for key in one if key.endswith("_field") and key not in known]
+        if wrong:
             raise OptionError(
-                f"{where}: it has `{wrong}`; expected {' and '.join(f'`{field}`' for field in fields)}, together with "
+                f"{where}: it has `{wrong[0]}`; expected {' and '.join(f'`{field}`' for field in fields)}, together with "
                 f"`records`, for the kind {self.kind}: correct it"
             )
         forms = [key for key in (*_FEATURES[TEXT2TEXT], "label", "tabbed", "records") if key in one]

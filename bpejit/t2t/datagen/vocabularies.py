@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import time
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from bpejit.corpus.sources import Source
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
-from bpejit.jobs.job_folder import held, is_held, remove_folder
+from bpejit.jobs.job_folder import LockHeldError, held, is_held, remove_folder
 from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
@@ -35,8 +35,6 @@ from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
 from bpejit.training.train import train_from_iterator
-
-_WAIT_SECONDS = 0.5
 
 
 def find_vocabularies(
@@ -191,22 +189,17 @@ def _building_folder(path: Path) -> Path:
 def _building(path: Path) -> Iterator[None]:
     """Hold the lock of a vocabulary that is built, after waiting for other processes."""
     folder = _building_folder(path)
-    while True:
-        lock = held(folder, f"builds the vocabulary `{path}`")
+    with ExitStack() as stack:
+        waiting = True
+        while waiting:
+            with suppress(LockHeldError):  # by a process that has waited as well
+                stack.enter_context(held(folder, f"builds the vocabulary `{path}`", patience=math.inf))
+                waiting = False
         try:
-            lock.__enter__()
-        except OutputError as error:
-            if error.__cause__ is not None:  # the folder cannot be created
-                raise
-            time.sleep(_WAIT_SECONDS)
-            continue
-        break
-    try:
-        yield
-    finally:
-        with suppress(OutputError):
-            remove_folder(folder)  # before the lock is released: a process that waits creates another one
-        lock.__exit__(None, None, None)
+            yield
+        finally:
+            with suppress(OutputError):
+                remove_folder(folder)  # before the lock is released: a process that waits creates another one
 
 
 def _texts_for_vocabulary(
@@ -231,19 +224,14 @@ def _training_inputs(problem: Problem) -> SampleInputs | None:
 
 
 def _batches(problem: Problem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
-    waiting: list[bytes] = []
-    for text in texts:
-        if not isinstance(text, str):
+    while batch := list(islice(texts, size)):
+        wrong = [text for text in batch if not isinstance(text, str)]
+        if wrong:
             raise CorpusError(
-                f"problem {problem.name}: a text for the vocabulary is {shorten(text)}; expected a text: correct "
+                f"problem {problem.name}: a text for the vocabulary is {shorten(wrong[0])}; expected a text: correct "
                 "`generate_text_for_vocab`"
             )
-        waiting.append(text.encode("utf-8", "surrogateescape"))
-        if len(waiting) == size:
-            yield texts_from_list(waiting)
-            waiting = []
-    if waiting:
-        yield texts_from_list(waiting)
+        yield texts_from_list([text.encode("utf-8", "surrogateescape") for text in batch])
 
 
 def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) -> Iterator[FeatureTexts]:
@@ -292,10 +280,9 @@ def _sample_chunks(
     skipped = NOTHING_SKIPPED
     for chunk in SampleChunker().chunks(units):  # the sizes of the files may include compression, and other fields
         block = chunk.read(reader)
-        texts = block.texts
         skipped += block.skipped
         for name in features:
-            sizes[name] += len(texts[name].adjacent()[0]) + len(texts[name])
+            sizes[name] += len(block.texts[name].lines)
     if skipped and not any(sizes.values()):
         raise all_skipped(skipped)
     steps = {name: int(size / budget / 2) + 1 for name, size in sizes.items()}
