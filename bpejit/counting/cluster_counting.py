@@ -132,22 +132,8 @@ def count_on_cluster(
 ) -> CountedPart:
     """Count the pre-tokens of sources.
 
-    Parameters
-    ----------
-    job : CountJob
-    sources : list of Source
-    contents : Contents
-        Has the size and the seed of a sample, if there is one.
-    cluster : RayCluster
-    folder : str
-        For runs: a path or a URL that all nodes see.
-    total : int, optional
-        Bytes to read.
-    max_memory : int, optional
-        Bound of the memory of all workers together.
-    chunk_bytes : int
-    report : callable
-        Progress.
+    Runs are written in `folder`, a path or a URL that all nodes see. `total` is the number of bytes to read, if known, and
+    `max_memory` bounds the memory of all workers together.
 
     Raises
     ------
@@ -271,12 +257,7 @@ def _count_part(shared: SharedCounting, part: CountPart, folder: Path, report: T
 def write_partitions(folder: Path, blocks: Iterator[PretokenTable], partitions: int) -> list[Run]:
     """Divide a sorted table by a hash of the pre-token, and write a run for each partition, in a new folder.
 
-    Parameters
-    ----------
-    folder : Path
-    blocks : iterator of PretokenTable
-        Of at most `BLOCK_WORDS` pre-tokens.
-    partitions : int
+    The blocks have at most `BLOCK_WORDS` pre-tokens.
 
     Raises
     ------

@@ -37,16 +37,8 @@ def part_of_sources(
 ) -> tuple[list[Source], dict[str, Any]]:
     """Return the sources that a part consists of, and the record of the part for the header of its counts.
 
-    Files are divided where any text may be cut, so the counts of all parts together are those of the whole.
-
-    Parameters
-    ----------
-    sources : list of Source
-    described : list of dict
-        What identifies each of them (see `describe_inputs`).
-    settings : CountSettings
-    part : (int, int)
-        The number of the part, from 0, and the number of parts.
+    Files are divided where any text may be cut, so the counts of all parts together are those of the whole. What identifies
+    each source is `described` (see `describe_inputs`); a part is its number, from 0, and the number of parts.
 
     Raises
     ------

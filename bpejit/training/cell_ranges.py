@@ -166,16 +166,7 @@ class CellRanges:
     def of_tokens(
         cls, tokens: TokenizedTable, eligible: Array, boundary: np.uint64, workers: int, least_cells: int
     ) -> CellRanges:
-        """Return the cells of pre-tokens that are sequences of tokens already, one cell for each token.
-
-        Parameters
-        ----------
-        tokens : TokenizedTable
-        eligible : bool [pre-tokens]
-            The pre-tokens that are written.
-        boundary, workers, least_cells
-            As for the class.
-        """
+        """Return the cells of pre-tokens that are sequences of tokens already, one cell for each token."""
         lengths = np.diff(tokens.starts)
         numbers, lengths = tokens.ids[np.repeat(eligible, lengths)], lengths[eligible]
         counts = tokens.counts[eligible]

@@ -82,19 +82,7 @@ def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int
     from theirs, so the number of times that each merge is applied follows, and each application makes one token less. The
     counts of the merges when they were learned do not give it, since the overlapping pairs in a run like `aaa` all count there.
 
-    Parameters
-    ----------
-    counts : Counts
-    model : Model
-        With a list of merges, each of which makes another token.
-    vocab_sizes : sequence of int
-
-    Returns
-    -------
-    n_bytes : int
-        Bytes of the corpus without special tokens.
-    n_tokens : list of int
-        For each size, tokens without special tokens.
+    The model has a list of merges, each of which makes another token. Special tokens do not count.
 
     Raises
     ------

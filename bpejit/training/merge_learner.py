@@ -20,15 +20,7 @@ from bpejit.jit.listening import working_time
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
 from bpejit.kernels.counting.interning import make_prefixes
 from bpejit.kernels.training import buckets, merging, pairs, shared_merging
-from bpejit.training.cell_ranges import (
-    FIRST_SLOTS,
-    LEAST_CELLS,
-    LEAST_SUMS,
-    NOWHERE,
-    CellRanges,
-    TokenizedTable,
-    power_of_two,
-)
+from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, NOWHERE, CellRanges, TokenizedTable, power_of_two
 from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
 from bpejit.training.train_options import MergeSettings
@@ -175,8 +167,6 @@ class MergeLearner:
             The pre-tokens, to which all earlier merges have been applied.
         n_merges : int
             Number of merges to learn, without the earlier ones.
-        settings, workers, least_cells, least_postings
-            As for the class.
         """
         self = cls.__new__(cls)
         self.least_postings = least_postings
