@@ -159,11 +159,7 @@ def _line_bytes(source: Source) -> int | None:
     return sum(map(len, line_blocks(source)))
 
 
-def sample_lines(
-    source: Source,
-    byte_budget: int | None,
-    contents: Contents | None = None,
-) -> Iterator[tuple[bytes, int]]:
+def sample_lines(source: Source, byte_budget: int | None, contents: Contents | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield sampled lines of a source in blocks, each with the number of bytes read for it. Lines are stripped.
 
     Parameters
