@@ -37,7 +37,7 @@ fmt: $(READY) ## format the code
 
 test: $(READY) ## run all tests
 	$(COMPILE)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python .ci/run_tests.py
 
 thorough: $(READY) ## run all tests with eight times as many random examples; some half an hour
 	BPEJIT_EXAMPLES=400 $(MAKE) test

@@ -135,10 +135,8 @@ def read_shared(name: str) -> bytes:
     pytest.skip(f"{NEEDS_DATA}: there is no {name} in {folder}")
 
 
-def _order(item: pytest.Item) -> int:
-    """Return 0 for most tests, 1 for those that use a cluster, and 2 for others that use a server."""
-    fixtures = getattr(item, "fixturenames", ())
-    return 1 if "cluster" in fixtures else 2 * ("bucket" in fixtures)
+def _needs_service(item: pytest.Item) -> bool:
+    return not {"cluster", "bucket", "browser"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -147,11 +145,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("parity")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("parity")]
+    for item in items:
+        if _needs_service(item):
+            item.add_marker("services")
     # The servers and clusters of these tests leave threads, and a process with threads does not fork workers but spawns
-    # them: each takes a second of processor time instead of a hundredth. After all other tests, few of them are left.
-    # An idle process takes over the last tests of another one: with the short tests of buckets at the end, those of the
-    # cluster rather stay in one process, and no other starts a cluster as well.
-    items.sort(key=_order)
+    # them: each takes a second of processor time instead of a hundredth. So they come after all other tests.
+    items.sort(key=_needs_service)
     if JIT:
         return
     for item in items:

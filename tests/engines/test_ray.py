@@ -223,6 +223,7 @@ def clear_outputs(folder: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.services
 def test_command_with_a_local_ray(work: Path) -> None:
     before = set(Path(tempfile.gettempdir()).glob("bpejit-ray-*"))
     train = command("train", "in", "--vocab-size", "300", "--engine", "ray", "--ray-address", "local", "--workers", "1")
