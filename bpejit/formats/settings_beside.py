@@ -47,10 +47,30 @@ PATTERNS = {**dict.fromkeys((*GPT2_CLASSES, *ROBERTA_CLASSES), "gpt2"), "Qwen2To
 """The split patterns of classes that are read without a `tokenizer.json`."""
 
 _GPT2 = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT, "unk_token": END_OF_TEXT}
-_BLOOM = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-_ROBERTA = {**_BLOOM, "sep_token": "</s>", "cls_token": "<s>", "mask_token": {"content": "<mask>", "lstrip": True}}
-_DEBERTA = {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
-_COHERE = {"bos_token": "<BOS_TOKEN>", "eos_token": "<|END_OF_TURN_TOKEN|>", "unk_token": "<UNK>"}
+_BLOOM = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+}
+_ROBERTA = {
+    **_BLOOM,
+    "sep_token": "</s>",
+    "cls_token": "<s>",
+    "mask_token": {"content": "<mask>", "lstrip": True},
+}
+_DEBERTA = {
+    "bos_token": "[CLS]",
+    "eos_token": "[SEP]",
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+}
+_COHERE = {
+    "bos_token": "<BOS_TOKEN>",
+    "eos_token": "<|END_OF_TURN_TOKEN|>",
+    "unk_token": "<UNK>",
+}
 _LEFT = {"padding_side": "left"}
 DEFAULTS: dict[str, dict[str, Any]] = {
     **dict.fromkeys((*GPT2_CLASSES, "GPTNeoXTokenizer", "WhisperTokenizer"), _GPT2),

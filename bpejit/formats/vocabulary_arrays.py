@@ -151,8 +151,10 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
         listed = as_merge_list(model)
     lefts, rights = _indexes(listed, strings)
     lengths = np.diff(quoted.starts)
-    out = np.empty(int(lengths[lefts].sum() + lengths[rights].sum()) + (kernels.INDENT + 6) * lefts.size, np.uint8)
-    merges = out[: kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)].tobytes()
+    size = int(lengths[lefts].sum() + lengths[rights].sum())
+    out = np.empty(size + (kernels.INDENT + 6) * lefts.size, np.uint8)
+    n_bytes = kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)
+    merges = out[:n_bytes].tobytes()
 
     specials, ids = _quoted_specials(model)
     added = ByteStrings.from_list(specials)
@@ -162,7 +164,8 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
     numbers = np.concatenate([numbers, np.array(ids, np.int64)])
     order = np.argsort(numbers, kind="stable")
     out = np.empty(quoted.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * order.size, np.uint8)
-    vocab = out[: kernels.write_vocabulary(quoted.pool, quoted.starts, order, numbers, out)].tobytes()
+    n_bytes = kernels.write_vocabulary(quoted.pool, quoted.starts, order, numbers, out)
+    vocab = out[:n_bytes].tobytes()
     return vocab, merges
 
 

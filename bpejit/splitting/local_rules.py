@@ -126,7 +126,8 @@ def _weigh_groups(groups: list[Array], frequencies: list[Array]) -> list[list[Ar
 
 def _class_frequencies(class_of: Array, n_classes: int, separator: int) -> list[Array]:
     """Return rough frequencies of the classes in ASCII text and in mostly non-ASCII text, each float64 [classes + 1]."""
-    common = np.bincount(class_of[np.frombuffer(_COMMON, dtype=np.uint8)], minlength=n_classes) / len(_COMMON)
+    characters = np.frombuffer(_COMMON, dtype=np.uint8)
+    common = np.bincount(class_of[characters], minlength=n_classes) / len(_COMMON)
     # Large classes are more frequent, but not in proportion to their size.
     beyond = np.sqrt(np.bincount(class_of[128:], minlength=n_classes))
     mixed = (common + 2 * beyond / beyond.sum()) / 3
@@ -216,13 +217,15 @@ def _judge_states(transducer: Transducer) -> tuple[Array, Array]:
     fates = _fates(transducer)
     fate = np.where(now, _EMITTED, slot)
     two = _move_slot(fate[:, :, None], kept[second], emitted[second])
+    boundary = fates[moves[second], two]
     # The rules are not about the end of the text.
-    return cut[:, 1:, 1:], fates[moves[second], two][:, 1:, 1:]
+    return cut[:, 1:, 1:], boundary[:, 1:, 1:]
 
 
 def _move_slot(slot: Array, kept: Array, emitted: Array) -> Array:
     """Return the slot of a pending end after a step, or _EMITTED or _DROPPED."""
-    moved = np.where(slot >= kept, _DROPPED, np.where(slot < emitted, _EMITTED, slot - emitted))
+    moved = np.where(slot < emitted, _EMITTED, slot - emitted)
+    moved = np.where(slot >= kept, _DROPPED, moved)
     return np.where(slot >= _EMITTED, slot, moved)
 
 
@@ -317,7 +320,8 @@ def _join(boxes: list[Box], weights: list[list[Array]]) -> list[Box]:
         np.fill_diagonal(gains, np.inf)
         first, second = np.unravel_index(int(gains.argmin()), gains.shape)
         union = [a | b for a, b in zip(boxes[first], boxes[second], strict=True)]
-        boxes = [box for number, box in enumerate(boxes) if number not in (first, second)] + [union]
+        left = [box for number, box in enumerate(boxes) if number not in (first, second)]
+        boxes = [*left, union]
     return boxes
 
 
