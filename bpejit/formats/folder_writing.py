@@ -143,13 +143,6 @@ def _save(model: Model, folder: Path, legacy_merges: bool, must_be_public: bool,
 def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
     """Raise the errors of `save_folder` that can be known beforehand, for example before hours of training.
 
-    Parameters
-    ----------
-    path : path
-    inputs : paths
-        Files that will be read before.
-    overwrite : bool
-
     Raises
     ------
     OutputError

@@ -141,15 +141,7 @@ def read_gpt2_pair(
 ) -> Model:
     """Read `vocab.json` and `merges.txt`.
 
-    Parameters
-    ----------
-    vocab_path, merges_path : path
-    special_tokens : iterable of str, optional
-        The special tokens, which the files do not contain. Those that are not in the vocabulary are appended to it.
-    pattern : str or tuple of str
-        Name of a preset, a regular expression, or a sequence of these. The files do not contain it either.
-    unicode : str, optional
-        The version of Unicode that the pattern follows; by default the version of the `regex` package.
+    Special tokens that are not in the vocabulary are appended to it. The parameters are those of `model_from_vocab`.
 
     Raises
     ------

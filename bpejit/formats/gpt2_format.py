@@ -91,19 +91,7 @@ class Gpt2Format(TokenizerFormat):
 
 
 def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None, unicode: str | None = None) -> Model:
-    """Return the model in a pair and the files beside it.
-
-    Parameters
-    ----------
-    vocab_path : path
-    pattern, unicode : str, optional
-        As for `load_gpt2_pair`.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If a file is broken, or if the pattern is not known.
-    """
+    """Return the model in a pair and the files beside it."""
     from bpejit.formats.huggingface_reading import distinct_fields, model_from_json  # not at the top: it takes 30 ms
 
     folder, class_name = vocab_path.parent, class_of(vocab_path.parent)

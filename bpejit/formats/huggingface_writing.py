@@ -226,13 +226,6 @@ def split_steps(pattern: Pattern) -> Component:
 def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Component:
     """Return the pre-tokenizer that splits text as a pattern does.
 
-    Parameters
-    ----------
-    pattern : str or tuple of str
-        A regular expression, or those of a sequence.
-    unicode : str, optional
-        The version of Unicode that the pattern follows.
-
     Raises
     ------
     PatternError
@@ -301,10 +294,6 @@ _RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", 
 
 def not_read_by(model: Model) -> list[str]:
     """Return the readers that refuse the `tokenizer.json` of a model, or give other ids.
-
-    Parameters
-    ----------
-    model : Model
 
     Raises
     ------

@@ -67,11 +67,7 @@ class TekkenFormat(TokenizerFormat):
 def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
     """Read a `tekken.json`.
 
-    Parameters
-    ----------
-    path : path
-    unicode : str
-        The version of Unicode that the pattern follows. The default is the version of tiktoken, which mistral-common uses.
+    The default version of Unicode is that of tiktoken, which mistral-common uses.
 
     Raises
     ------

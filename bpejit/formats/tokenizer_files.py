@@ -127,15 +127,7 @@ def write_files(
 ) -> None:
     """Replace the files of a tokenizer together, and remove those that are stale.
 
-    Parameters
-    ----------
-    model : Model
-    contents : dict of path to bytes
-    lengths_path : path
-        Of the number of bytes of each token.
-    last : (path, bytes)
-        The file that describes the others, so it is written last.
-    stale : paths
+    The number of bytes of each token is at `lengths_path`, and `last` is the file that describes the others.
     """
     lengths = token_bytes_npy(model)
     named = {lengths_path: lengths} if lengths is not None else {}

@@ -52,17 +52,7 @@ _MODULES = ("folder.py", "vocabulary_arrays.py", "../model.py", "../packed_token
 
 
 class StoredVocabulary(NamedTuple):
-    """What is stored for a tokenizer.
-
-    Parameters
-    ----------
-    tokens : PackedTokens
-    merges : PackedMerges
-    merge_counts : list of int
-        Empty if the model has none.
-    notes : dict
-        What else the reader stored, in JSON.
-    """
+    """What is stored for a tokenizer; there are no counts if the model has none."""
 
     tokens: PackedTokens
     merges: PackedMerges
@@ -88,16 +78,7 @@ def load_stored(content: bytes) -> StoredVocabulary | None:
 
 
 def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
-    """Store the tokens and merges of a model for the content of a file, if possible.
-
-    Parameters
-    ----------
-    content : bytes
-        The content that the result of `load_stored` will be found by.
-    model : Model
-    notes : dict
-        What the reader needs besides tokens and merges; valid in JSON.
-    """
+    """Store a model for the content of a file, if possible; `notes` are what a reader needs besides tokens and merges."""
     strings, numbers = pack_tokens(model.tokens)
     if len(strings) < LEAST_TOKENS or (np.diff(numbers) <= 0).any():
         return
@@ -134,14 +115,7 @@ _FORMS = np.array(
 
 
 def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
-    """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end.
-
-    Parameters
-    ----------
-    model : Model
-    legacy_merges : bool
-        Write merges as `"a b"` instead of `["a", "b"]`.
-    """
+    """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end."""
     strings, numbers = pack_tokens(model.tokens)
     quoted = _quote(strings)
     listed: Sequence[tuple[bytes, bytes]] = model.merges

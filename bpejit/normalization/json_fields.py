@@ -70,17 +70,7 @@ class Fields:
 def components(value: Any, path: str, what: str, key: str, *, skip_null: bool = False) -> Iterator[Fields]:
     """Yield the fields of a component, or of those in a `Sequence` of them.
 
-    Parameters
-    ----------
-    value : object
-        The JSON value at `path`; None for no component.
-    path : str
-    what : str
-        The kind of component, for messages.
-    key : str
-        The field of a `Sequence` with its components.
-    skip_null : bool
-        Whether a `Sequence` may contain null.
+    `key` is the field of a `Sequence` with its components, which may be null if `skip_null`; `what` is a noun for messages.
     """
     if value is None:
         return
@@ -108,16 +98,7 @@ def read_byte_level(fields: Fields) -> tuple[bool, bool]:
 def typed_field(path: object, fields: Any, key: str, *kinds: type, action: str, parent: str = "") -> Any:
     """Return the value of a key of an object in a file, checked to be of one of the given types.
 
-    Parameters
-    ----------
-    path : path
-    fields : object
-    key : str
-    *kinds : type
-    action : str
-        What to do about an error.
-    parent : str
-        The path of the object within the file.
+    For the message, `parent` is the path of the object within the file, and `action` what to do.
     """
     if not isinstance(fields, dict):
         raise bad_field(path, parent or "the content", fields, "an object", action)

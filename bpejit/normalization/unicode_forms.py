@@ -78,14 +78,7 @@ _HANGUL_VOWELS_AND_FINALS = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 
 
 def normalized(form: Form, text: str) -> str:
-    """Return a normal form of a text.
-
-    Parameters
-    ----------
-    form : Form
-        `NFC`, `NFD`, `NFKC` or `NFKD`.
-    text : str
-    """
+    """Return a normal form of a text."""
     if text.isascii():
         return text
     if not _LATER_CHARACTERS.search(text):
