@@ -110,7 +110,14 @@ class HashTables:
         sizes = self._sizes["units"].sum(axis=1) + self._sizes["with_pairs"].sum(axis=1)
         return [int(size) for size in sizes]
 
-    def fill(self, parts: range, byte_ids: Array, boundary: np.uint64, cells: Array, found: Array) -> None:
+    def fill(
+        self,
+        parts: range,
+        byte_ids: Array,
+        boundary: np.uint64,
+        cells: Array,
+        found: Array,
+    ) -> None:
         """Write the cells of ranges, count their pairs of bytes (see `fill_cells_from_slots`), and free their slots."""
         for part in parts:
             for slots, (_, arena) in zip(self._slots(part), self._tables, strict=True):

@@ -344,7 +344,14 @@ class Encoder(Decoder):
         ids = ids if any_bytes else self.runner.check_ids(ids)
         return ids, np.searchsorted(np.cumsum(lengths), strings.starts[1:], side="right")
 
-    def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:
+    def encode_chunk(
+        self,
+        text: Array,
+        cut: int,
+        stop: int,
+        final: bool,
+        workspace: Workspace,
+    ) -> Array:
         """Return the ids of a chunk of a text (see `bpejit.corpus.chunks`) as uint32 [tokens].
 
         The result is a view into the workspace, valid until its next use: the page faults of a new array per chunk would cost

@@ -157,7 +157,14 @@ def make_inner_pairs(tokens: ByteStrings) -> Array:
     return inner_pairs
 
 
-def _make_pairs(lefts: Array, rights: Array, made: Array, ranks: Array, byte_pairs: Array, merged: Array) -> Array:
+def _make_pairs(
+    lefts: Array,
+    rights: Array,
+    made: Array,
+    ranks: Array,
+    byte_pairs: Array,
+    merged: Array,
+) -> Array:
     """Return the hash table of pairs, and enter their ranks and tokens into the other tables (see `merge_rules`)."""
     slots = 4
     while slots < 2 * lefts.size:

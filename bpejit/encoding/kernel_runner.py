@@ -104,7 +104,14 @@ class KernelRunner:
             larger[:done] = out[:done]
             out = larger
 
-    def run_documents(self, workspace: Workspace, automaton: Array, text: Array, n_documents: int, out: Array) -> Array:
+    def run_documents(
+        self,
+        workspace: Workspace,
+        automaton: Array,
+        text: Array,
+        n_documents: int,
+        out: Array,
+    ) -> Array:
         """Split and encode the documents in `text`, which end at `WorkspaceArrays.document_stops`.
 
         The end of the ids of each is stored in `WorkspaceArrays.id_stops`.

@@ -145,7 +145,14 @@ def _count_words(kinds: Iterable[Any]) -> int:
     return sum(_count_words(kind.types) if isinstance(kind, types.BaseTuple) else 1 for kind in kinds)
 
 
-def _unpack_array(context: Any, builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> Any:
+def _unpack_array(
+    context: Any,
+    builder: Any,
+    kind: Any,
+    given: Any,
+    array_type: Any,
+    element_type: Any,
+) -> Any:
     """Emit code that builds Numba's array structure from the address of an array object, or returns `MISMATCH`."""
 
     def field(offset: int, width: int = 64) -> Any:

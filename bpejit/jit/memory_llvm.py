@@ -11,7 +11,14 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 
-def address_of(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
+def address_of(
+    context: Any,
+    builder: Any,
+    array_type: Any,
+    array: Any,
+    index_type: Any,
+    index: Any,
+) -> Any:
     """Return the address of `array[index]` as a byte pointer."""
     data = context.make_array(array_type)(context, builder, array).data
     index = context.cast(builder, index, index_type, types.uint64)

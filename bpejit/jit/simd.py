@@ -60,7 +60,14 @@ def match_contexts(text: Any, position: Any, rules: Any, number: Any) -> Any:
 
 
 @Intrinsic
-def match_groups(text: Any, position: Any, rules: Any, n_first: Any, n_sets: Any, n_halves: Any) -> Any:
+def match_groups(
+    text: Any,
+    position: Any,
+    rules: Any,
+    n_first: Any,
+    n_sets: Any,
+    n_halves: Any,
+) -> Any:
     """Return the positions whose contexts are in a box of tables over groups, as bits of two uint64.
 
     The first is about the first sets of tables, the second about the others. For ASCII text they equal those of
@@ -101,7 +108,14 @@ def find_non_ascii(text: Any, position: Any) -> Any:
 
 
 @Intrinsic
-def pack_characters(text: Any, position: Any, expected: Any, scratch: Any, offset: Any, stride: Any) -> Any:
+def pack_characters(
+    text: Any,
+    position: Any,
+    expected: Any,
+    scratch: Any,
+    offset: Any,
+    stride: Any,
+) -> Any:
     """Collect the bytes of the characters of UTF-8 that start in 64 bytes, one byte of each in each of four ranges.
 
     Parameters
@@ -219,7 +233,14 @@ def write_bit_positions(ends: Any, index: Any, position: Any, bits: Any) -> Any:
 
 
 @Intrinsic
-def begin_merge(text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> None:
+def begin_merge(
+    text: Any,
+    start: Any,
+    length: Any,
+    byte_pairs: Any,
+    lanes: Any,
+    first: Any,
+) -> None:
     """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16.
 
     Parameters

@@ -101,7 +101,15 @@ def _find_groups(builder: Any, tables: list[Any], characters: Any) -> Any:
 
 
 @intrinsic
-def match_groups(typing_context: Any, text: Any, position: Any, rules: Any, first: Any, last: Any, n_halves: Any) -> Any:
+def match_groups(
+    typing_context: Any,
+    text: Any,
+    position: Any,
+    rules: Any,
+    first: Any,
+    last: Any,
+    n_halves: Any,
+) -> Any:
     """Return the positions whose contexts are in a box of tables over groups, in two words for two ranges of sets."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -369,7 +377,14 @@ def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
 
 
 @intrinsic
-def classify_characters(typing_context: Any, scratch: Any, offset: Any, stride: Any, pages: Any, out: Any) -> Any:
+def classify_characters(
+    typing_context: Any,
+    scratch: Any,
+    offset: Any,
+    stride: Any,
+    pages: Any,
+    out: Any,
+) -> Any:
     """Write the classes of 64 characters that `pages` has; return the other ones, as bits of a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -404,7 +419,14 @@ def classify_characters(typing_context: Any, scratch: Any, offset: Any, stride: 
 
 
 @intrinsic
-def look_up_characters(typing_context: Any, scratch: Any, offset: Any, stride: Any, class_of: Any, out: Any) -> Any:
+def look_up_characters(
+    typing_context: Any,
+    scratch: Any,
+    offset: Any,
+    stride: Any,
+    class_of: Any,
+    out: Any,
+) -> Any:
     """Write the classes of sixteen characters; return those that are valid, as bits of a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -479,7 +501,15 @@ def deposit_bits(typing_context: Any, bits: Any, mask: Any) -> Any:
 
 
 @intrinsic
-def begin_merge(typing_context: Any, text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> Any:
+def begin_merge(
+    typing_context: Any,
+    text: Any,
+    start: Any,
+    length: Any,
+    byte_pairs: Any,
+    lanes: Any,
+    first: Any,
+) -> Any:
     """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -522,7 +552,15 @@ def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
 
 
 @intrinsic
-def load_lanes(typing_context: Any, lanes: Any, first: Any, tokens: Any, ranks: Any, n: Any, mask: Any) -> Any:
+def load_lanes(
+    typing_context: Any,
+    lanes: Any,
+    first: Any,
+    tokens: Any,
+    ranks: Any,
+    n: Any,
+    mask: Any,
+) -> Any:
     """Copy tokens and ranks to 16 lanes each, where they may be merged."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -557,7 +595,15 @@ def equal_lanes(typing_context: Any, lanes: Any, first: Any, value: Any) -> Any:
 
 
 @intrinsic
-def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: Any, before: Any, after: Any) -> Any:
+def merge_lane(
+    typing_context: Any,
+    lanes: Any,
+    first: Any,
+    lane: Any,
+    token: Any,
+    before: Any,
+    after: Any,
+) -> Any:
     """Replace two adjacent tokens by one, and write the ranks of its pairs."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -585,7 +631,15 @@ def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: An
 
 
 @intrinsic
-def write_tokens(typing_context: Any, lanes: Any, first: Any, n: Any, ids: Any, out: Any, index: Any) -> Any:
+def write_tokens(
+    typing_context: Any,
+    lanes: Any,
+    first: Any,
+    n: Any,
+    ids: Any,
+    out: Any,
+    index: Any,
+) -> Any:
     """Write the ids of the tokens in the first `n` lanes to `out[index:]`; 16 entries are overwritten."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -260,7 +260,15 @@ class Store(ABC):
         """Return the number of parts of a job with some units, if it is not divided among machines."""
 
     @abstractmethod
-    def run_part(self, plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool) -> JobResult:
+    def run_part(
+        self,
+        plan: JobPlan,
+        *,
+        workers: int | None,
+        engine: str,
+        report: Progress,
+        joins: bool,
+    ) -> JobResult:
         """Run a part of a begun job, store it, and join all parts if it was the last one."""
 
     @abstractmethod

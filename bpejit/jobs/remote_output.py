@@ -136,7 +136,15 @@ class RemoteOutput(Store):
         groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
         return max(1, min(groups // PART_UNITS, MOST_PARTS))
 
-    def run_part(self, plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool) -> JobResult:
+    def run_part(
+        self,
+        plan: JobPlan,
+        *,
+        workers: int | None,
+        engine: str,
+        report: Progress,
+        joins: bool,
+    ) -> JobResult:
         """Run a part of a begun job with an output at a URL, store it, and join all parts if it was the last one.
 
         A job that is not divided is not stored as a part: its final files are. The parameters are those of `run_part`.

@@ -142,7 +142,15 @@ class Spool:
         If the content of a file is not that of the record.
     """
 
-    def __init__(self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, hasher: Hasher) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        record: SpoolRecord,
+        dtype: np.dtype[Any],
+        *,
+        has_ends: bool,
+        hasher: Hasher,
+    ) -> None:
         self.record = replace(record, ids_sha256=None, ends_sha256=None)
         self.tokens, self.documents, self.bytes = record.tokens, record.documents, record.bytes
         self.dtype = dtype

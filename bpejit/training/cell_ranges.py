@@ -307,7 +307,14 @@ class CellRanges:
         found = self.run(select)
         return [selected for selected, _ in found], [number for _, number in found]
 
-    def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array, spare: Array) -> list[CountedRange]:
+    def count_pairs(
+        self,
+        sums: Array,
+        least: int,
+        lengths: Array,
+        state: Array,
+        spare: Array,
+    ) -> list[CountedRange]:
         """Count the pairs whose sum is at least `least`, in each range.
 
         Parameters

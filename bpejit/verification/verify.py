@@ -229,7 +229,14 @@ def _batches(documents: Iterator[tuple[str, int, bytes]]) -> Iterator[list[tuple
         yield batch
 
 
-def _describe(tokenizer: Tokenizer, path: str, number: int, data: bytes, ours: Array, theirs: list[int]) -> Difference:
+def _describe(
+    tokenizer: Tokenizer,
+    path: str,
+    number: int,
+    data: bytes,
+    ours: Array,
+    theirs: list[int],
+) -> Difference:
     """Return the first range of bytes with boundaries that both tools have, and different ids inside."""
     vocab = tokenizer.vocab
     mine = [(int(token), vocab.get(int(token))) for token in ours]

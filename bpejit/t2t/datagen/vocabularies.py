@@ -127,7 +127,14 @@ def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
             )
 
 
-def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: Path, report: Progress) -> None:
+def _build(
+    problem: Problem,
+    feature: str,
+    path: Path,
+    data_dir: Path,
+    tmp_dir: Path,
+    report: Progress,
+) -> None:
     """Build and store a vocabulary; other processes that need it wait."""
     if problem.vocab_type == VocabType.TOKEN:
         # A problem may create it when it is asked for samples, as published problems do.
