@@ -216,7 +216,13 @@ def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any
 
 
 @intrinsic
-def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: Any, bits: Any) -> Any:
+def write_bit_positions(
+    typing_context: Any,
+    ends: Any,
+    index: Any,
+    position: Any,
+    bits: Any,
+) -> Any:
     """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
 
     Up to 64 entries from `index` on are overwritten.

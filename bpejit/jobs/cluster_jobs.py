@@ -198,7 +198,13 @@ def run_part_task(
     return result.totals.as_json(), peak_memory()[0], messages
 
 
-def join_in_task(plan: JobPlan, cluster: RayCluster, shared: Any, total: int, report: Progress) -> Finished | None:
+def join_in_task(
+    plan: JobPlan,
+    cluster: RayCluster,
+    shared: Any,
+    total: int,
+    report: Progress,
+) -> Finished | None:
     """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
     report("combine", 0, total, "tokens")
 

@@ -204,7 +204,13 @@ class StoredColumns:
     known: Any
 
     @classmethod
-    def of(cls, folder: Path, folders: Sequence[Path], records: Sequence[SpoolRecord], names: Sequence[str]) -> StoredColumns:
+    def of(
+        cls,
+        folder: Path,
+        folders: Sequence[Path],
+        records: Sequence[SpoolRecord],
+        names: Sequence[str],
+    ) -> StoredColumns:
         """Return the rows of a job, whose types follow from all of them.
 
         Parameters

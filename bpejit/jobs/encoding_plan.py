@@ -197,7 +197,13 @@ class EncodingPlan(JobPlan):
         """Return totals of a task with the names of inputs as the user gave them."""
         return replace(totals, skipped=rename_records(totals.skipped, given_names(self.sources)))
 
-    def join_on_cluster(self, cluster: RayCluster, shared: SharedEncoding, totals: Totals, report: Progress) -> Finished | None:
+    def join_on_cluster(
+        self,
+        cluster: RayCluster,
+        shared: SharedEncoding,
+        totals: Totals,
+        report: Progress,
+    ) -> Finished | None:
         """Join the parts in a task."""
         from bpejit.jobs.cluster_jobs import join_in_task  # not at the top: most jobs run on one machine
 

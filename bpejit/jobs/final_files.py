@@ -71,7 +71,14 @@ class FinalFiles:
     threads: int = field(default_factory=lambda: min(count_cpus(), _THREADS))
 
     @classmethod
-    def of_job(cls, names: OutputNames, job: Mapping[str, Any], *, has_ends: bool, fresh: bool) -> FinalFiles:
+    def of_job(
+        cls,
+        names: OutputNames,
+        job: Mapping[str, Any],
+        *,
+        has_ends: bool,
+        fresh: bool,
+    ) -> FinalFiles:
         """Return the files of a job with a manifest."""
         return cls(
             names,

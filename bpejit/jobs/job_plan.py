@@ -211,7 +211,13 @@ class JobOutputs(ABC):
         """
 
     @abstractmethod
-    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
+    def join_remote(
+        self,
+        remote: Any,
+        begun: Mapping[str, Any],
+        report: Progress,
+        engine: Engine | None,
+    ) -> Finished | None:
         """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
 
     def stored_name(self, name: str) -> str:
@@ -450,7 +456,13 @@ class JobPlan(ABC):
         return totals
 
     @abstractmethod
-    def join_on_cluster(self, cluster: RayCluster, shared: Any, totals: Totals, report: Progress) -> Finished | None:
+    def join_on_cluster(
+        self,
+        cluster: RayCluster,
+        shared: Any,
+        totals: Totals,
+        report: Progress,
+    ) -> Finished | None:
         """Join the parts of the job; None if the outputs are not there."""
 
 

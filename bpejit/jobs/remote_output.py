@@ -434,7 +434,13 @@ def check_remote(remote: RemoteOutput, names: JobOutputs, inputs: Iterable[str],
         local.check((), overwrite=overwrite)
 
 
-def _check_begun(remote: RemoteOutput, plan: JobPlan, begun: Mapping[str, Any], parts: int, say: Callable[[str], None]) -> int:
+def _check_begun(
+    remote: RemoteOutput,
+    plan: JobPlan,
+    begun: Mapping[str, Any],
+    parts: int,
+    say: Callable[[str], None],
+) -> int:
     """Check an unfinished job; return its number of parts, or `parts` after removing it."""
     options = plan.options
     finished = remote.parts()
@@ -564,7 +570,14 @@ def storing(
     remote.remove([f"{remote.base}/{name}" for name in sorted(old)])
 
 
-def publish(remote: RemoteOutput, local: JobOutputs, finished: Finished, *, overwrite: bool, report: Progress) -> None:
+def publish(
+    remote: RemoteOutput,
+    local: JobOutputs,
+    finished: Finished,
+    *,
+    overwrite: bool,
+    report: Progress,
+) -> None:
     """Store the final files of a job that are in a scratch folder, and its manifest last.
 
     Raises

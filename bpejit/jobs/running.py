@@ -188,7 +188,14 @@ class ShiftedReport:
             self._total = max(self._total - kept, 0)
 
 
-def _run_parts(plan: JobPlan, parts: int, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+def _run_parts(
+    plan: JobPlan,
+    parts: int,
+    *,
+    workers: int | None,
+    engine: str,
+    report: Progress,
+) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
     seconds = Seconds()
     kept = new_bytes = 0
@@ -207,7 +214,13 @@ def _run_parts(plan: JobPlan, parts: int, *, workers: int | None, engine: str, r
     )
 
 
-def _compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
+def _compare_text(
+    plan: JobPlan,
+    kept: int,
+    checkpoint: Mapping[str, Any],
+    engine: Engine,
+    report: Progress,
+) -> None:
     """Compare the text of finished units with what was encoded, since an input has another modification time.
 
     Raises

@@ -64,18 +64,7 @@ def copy_string(source, begin, length, target, position):
 
 
 @kernel
-def merge_sorted(
-    pool_a,
-    starts_a,
-    counts_a,
-    pool_b,
-    starts_b,
-    counts_b,
-    state,
-    pool,
-    starts,
-    counts,
-):
+def merge_sorted(pool_a, starts_a, counts_a, pool_b, starts_b, counts_b, state, pool, starts, counts):
     """Merge two tables that are sorted by bytes until one of them ends. Counts of equal pre-tokens are added.
 
     Parameters

@@ -12,20 +12,7 @@ DOCUMENT, FIRST, N_ENDS = 0, 1, 2
 
 
 @kernel
-def count_text(
-    text,
-    stops,
-    cut,
-    final,
-    automaton,
-    split_state,
-    ends,
-    progress,
-    table,
-    arena,
-    state,
-    scratch,
-):
+def count_text(text, stops, cut, final, automaton, split_state, ends, progress, table, arena, state, scratch):
     """Split adjacent documents, and count their pre-tokens.
 
     Parameters

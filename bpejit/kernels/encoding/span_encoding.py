@@ -174,21 +174,7 @@ def _copy_found(workspace, home, slot, out, n_out):
 
 
 @inline
-def _encode_new(
-    text,
-    start,
-    length,
-    low,
-    high,
-    home,
-    slot,
-    merged,
-    whole,
-    tables,
-    workspace,
-    out,
-    n_out,
-):
+def _encode_new(text, start, length, low, high, home, slot, merged, whole, tables, workspace, out, n_out):
     """Encode a special token, or a pre-token that is not in the cache; return the new `n_out`, or SCRATCH_TOO_SMALL.
 
     `slot` is where the ids of a short one belong, `merged` is the result of `merge_sentences` for a long one, and `whole` that

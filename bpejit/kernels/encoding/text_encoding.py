@@ -137,17 +137,7 @@ _read_workspace = make_reader(WorkspaceArrays)
 
 
 @kernel
-def encode_text(
-    text,
-    limit,
-    stop,
-    final,
-    fresh,
-    automaton_addresses,
-    tables_addresses,
-    workspace_addresses,
-    out,
-):
+def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_addresses, workspace_addresses, out):
     """Split a text, or several documents, and encode them.
 
     Parameters

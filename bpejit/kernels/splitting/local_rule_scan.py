@@ -154,20 +154,7 @@ def _run_batch(text, position, end, bound, final, automaton, entry, ends, out):
 
 
 @inline
-def _resolve(
-    text,
-    block,
-    cuts,
-    unknown,
-    certain,
-    position,
-    bound,
-    final,
-    automaton,
-    entry,
-    ends,
-    out,
-):
+def _resolve(text, block, cuts, unknown, certain, position, bound, final, automaton, entry, ends, out):
     """Write the boundaries of a block, by a cursor around unknown positions.
 
     Parameters

@@ -296,23 +296,7 @@ def _store(slots, arena, state, word, low, high, out, at, count):
 
 
 @kernel
-def encode_words(
-    text,
-    first,
-    ends,
-    n_ends,
-    stop,
-    by_lines,
-    line_id,
-    alphabet,
-    edges,
-    roots,
-    slots,
-    arena,
-    scratch,
-    out,
-    state,
-):
+def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, edges, roots, slots, arena, scratch, out, state):
     """Encode the tokens among the spans of a text.
 
     Parameters
