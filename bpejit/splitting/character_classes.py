@@ -181,12 +181,6 @@ class Classes:
 def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
     """Return the coarsest classes such that each set is a union of some.
 
-    Parameters
-    ----------
-    sets : iterable of Chars
-    unicode : str, optional
-        As in `set_boundaries`.
-
     Raises
     ------
     OutsideDialectError

@@ -33,13 +33,6 @@ _NAMED = re.compile(
 def find_substitutes(source: str, unicode: str) -> dict[int, int]:
     """Return the code points to replace in a text before an expression is applied, with their substitutes.
 
-    Parameters
-    ----------
-    source : str
-        A regular expression that the `regex` package compiles.
-    unicode : str
-        The version of Unicode that it follows.
-
     Raises
     ------
     PatternError

@@ -72,12 +72,7 @@ def _nullable(node: Node) -> bool:
 
 
 class _Builder:
-    """Writes the instructions of an NFA, from the end of the pattern to its start.
-
-    Parameters
-    ----------
-    classes : Classes
-    """
+    """Writes the instructions of an NFA, from the end of the pattern to its start."""
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes

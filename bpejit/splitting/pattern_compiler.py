@@ -113,14 +113,7 @@ def covers_all_text(source: str, *, unicode: str | None = None) -> bool:
 
 
 def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
-    """Return the tables of a pattern that runs as a transducer.
-
-    Parameters
-    ----------
-    dfa : Dfa
-        Any DFA over the classes of the transducer.
-    transducer : Transducer
-    """
+    """Return the tables of a pattern that runs as a transducer; the DFA is any one over its classes."""
     classes = dfa.classes
     separator = 0
     if classes.n < MAX_CLASSES and not transducer.emitted[0].any():

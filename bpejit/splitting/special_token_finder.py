@@ -94,13 +94,7 @@ class SpecialTokenFinder:
 
 
 class StringFinder(Generic[AnyStr]):
-    """Finds strings, as `str` or `bytes`, by the fastest method for their number.
-
-    Parameters
-    ----------
-    tokens : iterable of str or bytes
-        Not empty, and of the type of the texts.
-    """
+    """Finds strings that are not empty, as `str` or `bytes`, by the fastest method for their number."""
 
     def __init__(self, tokens: Iterable[AnyStr]) -> None:
         longest_first = sorted(set(tokens), key=len, reverse=True)
