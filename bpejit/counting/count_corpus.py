@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +33,7 @@ from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.spilling import SpilledRuns, shared_runs_folder, spill_settings
 from bpejit.engines import RAY
+from bpejit.engines.base import remarks
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 DEFAULT_OPTIONS = InputOptions()
-
-_logger = logging.getLogger("bpejit")
 
 
 @takes(CountOptions)
@@ -214,7 +212,7 @@ def _count_on_cluster(
 
     report = work["report"]
     with connected(work["ray_address"], workers=work["workers"]) as cluster:
-        getattr(report, "message", _logger.info)(f"counting on {cluster.describe()}")
+        remarks(report)(f"counting on {cluster.describe()}")
         bounds = {"max_memory": max_memory, "chunk_bytes": work["chunk_bytes"]}
         counted = count_on_cluster(job, sources, contents, cluster, folder, total=total, report=report, **bounds)
         runs = SpilledRuns(folder, counted.runs)

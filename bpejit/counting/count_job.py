@@ -57,7 +57,7 @@ def part_of_sources(
     # A document may continue in another part: pre-tokens do not cross the positions where a file is divided.
     units = [unit._replace(starts_document=True) for unit in plan_units(sources, unit_bytes, chunker, None)]
     found: list[Source] = []
-    for unit in slice_units(units, *part):
+    for unit in slice_units(units, part):
         for source in unit.sources:
             last = found[-1] if found else None
             if last is not None and (last.path, last.weight) == (source.path, source.weight) and last.stop == source.start:

@@ -70,25 +70,16 @@ class KernelRunner:
         final: bool,
         fresh: bool,
         out: Array,
-    ) -> Array:
-        """Split and encode a text; the parameters are the same as for the kernel `encode_text`."""
-        return self._run(workspace, automaton, text, limit, stop, final, fresh, out, limit)
-
-    def _run(
-        self,
-        workspace: Workspace,
-        automaton: Array,
-        text: Array,
-        limit: int,
-        stop: int,
-        final: bool,
-        fresh: bool,
-        out: Array,
-        n_bytes: int,
+        *,
+        n_bytes: int | None = None,
         ends: Array | None = None,
     ) -> Array:
-        """Call the kernel until it is done; of a text of `n_bytes`, or of spans with these ends, which are split already."""
+        """Split and encode a text: call the kernel `encode_text`, whose parameters are the same, until it is done.
+
+        `n_bytes` is the size of the text if that is not `limit`, and `ends` those of spans that are split already.
+        """
         progress = workspace.progress
+        n_bytes = limit if n_bytes is None else n_bytes
         while True:
             arrays = workspace.addresses if ends is None else addresses_of(workspace.arrays._replace(ends=ends))
             status = encode_text(text, limit, stop, final, fresh, automaton, self.addresses, arrays, out)
@@ -119,7 +110,7 @@ class KernelRunner:
         n_bytes = int(workspace.arrays.document_stops[n_documents - 1])
         workspace.progress[pretoken_cache.N_DOCUMENTS] = n_documents
         try:
-            return self._run(workspace, automaton, text, 0, 0, True, True, out, n_bytes)
+            return self.run_text(workspace, automaton, text, 0, 0, True, True, out, n_bytes=n_bytes)
         finally:
             workspace.progress[pretoken_cache.N_DOCUMENTS] = 0
 
@@ -166,7 +157,7 @@ class KernelRunner:
         progress[pretoken_cache.N_SPANS] = ends.size
         workspace.split_state[NEED_CALL] = 0
         n_bytes = int(ends[-1]) & POSITION_MASK
-        out = self._run(workspace, _NO_PATTERN, text, 0, 0, False, False, out, n_bytes, ends)
+        out = self.run_text(workspace, _NO_PATTERN, text, 0, 0, False, False, out, n_bytes=n_bytes, ends=ends)
         progress[pretoken_cache.NEXT_SPAN] = 0
         progress[pretoken_cache.N_SPANS] = 0
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,19 @@ unknown."""
 
 def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
     """No-op progress callback."""
+
+
+def remarks(report: Progress) -> Callable[[str], None]:
+    """Return the method `message` of a progress callback, which takes remarks for the user; without one, they are logged."""
+    say: Callable[[str], None] = getattr(report, "message", None) or logging.getLogger("bpejit").info
+    return say
+
+
+def report_details(report: Progress, **counted: int) -> None:
+    """Pass counts, such as `tokens`, to the method `details` of a progress callback, if it has one."""
+    details = getattr(report, "details", None)
+    if details is not None:
+        details(**counted)
 
 
 class Worker(Protocol):

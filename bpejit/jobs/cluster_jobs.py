@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,14 +11,14 @@ from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sources import absolute_path
-from bpejit.engines.base import Progress
+from bpejit.engines.base import Progress, remarks, report_details
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, WAIT_SECONDS, held, is_held, part_folder, read_record
-from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, remarks
+from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult
 from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, missing_parts, run_part
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
@@ -37,8 +36,6 @@ DRIVER_PATIENCE = 15.0
 
 DRIVER = "driver"
 """The folder whose lock the driver of a job holds."""
-
-_logger = logging.getLogger("bpejit")
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:
@@ -65,7 +62,7 @@ def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> J
     """
     begun = working_time()
     seconds = Seconds()
-    parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report, _logger.info), patience=DRIVER_PATIENCE)
+    parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     with _directed(plan):
@@ -162,9 +159,8 @@ class _Run:
         self._show()
 
     def _show(self) -> None:
-        details = getattr(self._report, "details", None)
-        if details is not None:
-            details(**{name: sum(counts.get(name, 0) for counts in self._counted) for name in ("tokens", "documents")})
+        counted = {name: sum(counts.get(name, 0) for counts in self._counted) for name in ("tokens", "documents")}
+        report_details(self._report, **counted)
         size = self._plan.size
         total = None if size is None else max(size - self._kept_bytes, 0)
         self._report("encode", sum(self._done) - self._kept_bytes, total, "bytes")

@@ -340,7 +340,7 @@ def plan_job(
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
     }
-    mine = units if options.part is None else slice_units(units, *options.part)
+    mine = slice_units(units, options.part)
     read = read or InputFiles([source.path for source in sources])
     return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, dtype, chunker, read, columns)
 

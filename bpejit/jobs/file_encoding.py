@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
-from bpejit.engines.base import Progress
+from bpejit.engines.base import Progress, remarks, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.document_tokens import DocumentTokens
@@ -35,8 +34,6 @@ from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, token_writer
 from bpejit.tokenfiles.output_format import check_suffix
 from bpejit.tokenfiles.registry import load_format
-
-_logger = logging.getLogger("bpejit")
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ def encode_files(
 
         with connected(ray_address, workers=workers) as cluster:
             cluster_name = cluster.describe()
-            getattr(report, "message", _logger.info)(f"encoding on {cluster_name}")
+            remarks(report)(f"encoding on {cluster_name}")
             result = run_on_cluster(plan, cluster, report=report)
     else:
         result = run_job(plan, workers=workers, engine=engine, report=report)
@@ -361,7 +358,6 @@ def _encode_to_stream(
     tokens = DocumentTokens(options.prepend, options.append)
     written = read = documents = 0
     skipped = NOTHING_SKIPPED
-    details = getattr(report, "details", None)
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
@@ -378,8 +374,7 @@ def _encode_to_stream(
             read += chunk.n_read
             documents += chunk.n_documents
             skipped += chunk.skipped
-            if details is not None:
-                details(tokens=writer.n_tokens, documents=documents)
+            report_details(report, tokens=writer.n_tokens, documents=documents)
             report("encode", read, total, "bytes")
     if skipped and not documents:
         raise no_texts(skipped)

@@ -393,7 +393,7 @@ class JobPlan(ABC):
 
     def slice(self, part: int, parts: int) -> list[Any]:
         """Return the units of a part."""
-        return slice_units(self.units, part, parts)
+        return slice_units(self.units, (part, parts))
 
     @abstractmethod
     def make_engine(self, engine: str, workers: int | None) -> Engine:
@@ -466,11 +466,14 @@ class JobPlan(ABC):
         """Join the parts of the job; None if the outputs are not there."""
 
 
-def slice_units(units: Sequence[AnyUnit], part: int, parts: int) -> list[Any]:
+def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:
     """Return the units of a part: a range of all of them, such that all parts have about the same number of bytes.
 
-    A part begins where a document begins.
+    A part begins where a document begins. `chosen` is its index and the number of parts; None for all units.
     """
+    if chosen is None:
+        return list(units)
+    part, parts = chosen
     starts = np.cumsum([0, *(unit.size or 0 for unit in units)])
     begins = [index for index, unit in enumerate(units) if unit.starts_document]
     borders = []
@@ -480,9 +483,3 @@ def slice_units(units: Sequence[AnyUnit], part: int, parts: int) -> list[Any]:
             next((begin for begin in begins if starts[begin] >= wanted), len(units)) if index < parts else len(units)
         )
     return list(units[borders[0] : borders[1]])
-
-
-def remarks(report: Progress, default: Callable[[str], None]) -> Callable[[str], None]:
-    """Return the function that a progress callback has for remarks to the user."""
-    say: Callable[[str], None] = getattr(report, "message", None) or default
-    return say

@@ -14,7 +14,6 @@ manifest of the output last. Two runs of the same job store equal objects, so ru
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shutil
 import tarfile
@@ -25,20 +24,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines.base import Engine, Progress, remarks
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begun_fields, continuing
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed, write_record
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
-from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store, remarks
+from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
 from bpejit.jobs.running import broken_manifest, check_all_parts, check_version, is_dataset, no_parts, run_part
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
-
-_logger = logging.getLogger("bpejit")
 
 PART_UNITS = 16
 """Least number of units of a part, if a single machine divides a job: 1 GiB of input with units of 64 MiB."""
@@ -154,7 +151,7 @@ class RemoteOutput(Store):
         CorpusError, OutputError, OptionError, EngineError
         """
         options = plan.options
-        say = remarks(report, _logger.info)
+        say = remarks(report)
         part, parts = options.part or (0, 1)
         fields = begun_fields(plan, parts)
         if options.part is not None and options.resume and (part, parts) in self.parts():
@@ -236,7 +233,7 @@ class RemoteOutput(Store):
     def kept(self) -> Kept | None:
         """Return what an unfinished job keeps; None if it keeps nothing."""
         begun = self.begun()
-        totals = [] if begun is None else [*self.complete_parts(begun["parts"]).values()]
+        totals = [] if begun is None else [*self.complete_parts(begun.get("parts", 0)).values()]
         if begun is None or not totals:
             return None
         units = sum(total.units for total in totals)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.fingerprints import modified_times
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines.base import Engine, Progress, remarks, report_details
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, find_settled, naming_output, without_empty_folder
@@ -26,12 +25,10 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
-from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf, remarks
+from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf
 from bpejit.jobs.output_files import exchange, remove_links
 from bpejit.jobs.unit_loop import Seconds, Totals, chain_checksum, size_of_units
 from bpejit.storage.files import creating_folder
-
-_logger = logging.getLogger("bpejit")
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
@@ -59,7 +56,7 @@ def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress
     CorpusError, OutputError, OptionError, EngineError
     """
     begun = working_time()
-    say = remarks(report, _logger.info)
+    say = remarks(report)
     wanted = 1 if plan.remote is None else plan.remote.default_parts(plan.units)
     parts = begin_job(plan, wanted if plan.options.part is None else plan.options.part[1], say)
     if isinstance(parts, Finished):
@@ -97,7 +94,7 @@ def run_part(
     """
     begun = working_time()
     seconds = Seconds()
-    say = remarks(report, _logger.info)
+    say = remarks(report)
     if plan.remote is not None:
         return plan.remote.run_part(plan, workers=workers, engine=engine, report=report, joins=joins)
     part, parts = plan.options.part or (0, 1)
@@ -171,9 +168,7 @@ class ShiftedReport:
     def details(self, **counted: int) -> None:
         """Report further counts, such as `tokens`, with those of earlier parts."""
         self._counted = counted
-        details = getattr(self._report, "details", None)
-        if details is not None:
-            details(**{name: self._counted_before.get(name, 0) + count for name, count in counted.items()})
+        report_details(self._report, **{name: self._counted_before.get(name, 0) + count for name, count in counted.items()})
 
     def message(self, text: str) -> None:
         """Ignore a remark."""

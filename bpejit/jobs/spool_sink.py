@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -297,8 +297,3 @@ def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int]
     for text, number in special_tokens.items():
         lengths[number] = len(text.encode("utf-8", "surrogateescape"))
     return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths
-
-
-def total_records(records: Sequence[SpoolRecord]) -> tuple[int, int, int]:
-    """Return the number of ids, documents and bytes of several spools."""
-    return sum(r.tokens for r in records), sum(r.documents for r in records), sum(r.bytes for r in records)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
-from bpejit.engines.base import Engine, Job, Progress
+from bpejit.engines.base import Engine, Job, Progress, report_details
 from bpejit.jit.listening import working_time
 
 
@@ -173,9 +173,7 @@ class UnitLoop:
         self.text_sha256 = chain_checksum(self.text_sha256, result.checksum)
         self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
         self._n_read += result.n_read
-        details = getattr(self._report, "details", None)
-        if details is not None:
-            details(tokens=self.totals.tokens, documents=self.totals.documents)
+        report_details(self._report, tokens=self.totals.tokens, documents=self.totals.documents)
         self._report("encode", self._n_read, self._size, "bytes")
 
     def end_unit(self) -> bool:

@@ -36,13 +36,17 @@ class LlmcFormat(MappedFormat):
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     ids_position = _HEADER_BYTES
 
-    def header(self, fields: Description) -> bytes:
-        """Return the header with the number of ids."""
-        if fields.tokens >= _LIMIT:
+    def check_size(self, n_tokens: int) -> None:
+        """Raise TokenFileError if the header cannot store the number of ids."""
+        if n_tokens >= _LIMIT:
             raise TokenFileError(
                 f"cannot write more than {_LIMIT - 1} ids to a file, since the format llmc counts them with 31 bits; expected "
                 "fewer: divide the output into several files with `shard_tokens=`"
             )
+
+    def header(self, fields: Description) -> bytes:
+        """Return the header with the number of ids."""
+        self.check_size(fields.tokens)
         header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
         header[:3] = (*_VERSIONS[fields.dtype], fields.tokens)
         return header.tobytes()

@@ -118,6 +118,9 @@ class MappedFormat(TokenFileFormat):
         """
         return b""
 
+    def check_size(self, n_tokens: int) -> None:
+        """Raise TokenFileError if the format cannot store so many ids; called while they are written."""
+
     def main_file(self, path: StrPath) -> StrPath:
         """Return the file with the ids."""
         return path
@@ -259,6 +262,7 @@ class MappedWriter(TokenFileWriter):
             self._borders = self._form.border_writer(self._others[:-1], self.dtype)
 
     def _append(self, ids: Array, ends: Array | None) -> None:
+        self._form.check_size(self.n_tokens)
         super()._append(ids, ends)
         if self._borders is not None and ends is not None:
             self._borders.write(ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -123,16 +123,13 @@ class DatasetOutputs(JobOutputs):
         ]
         amounts = [sum(one["sizes"][number] for one in checkpoints) for number in range(len(tasks))]
         engine = engine or make_engine(AUTO, None, input_bytes=sum(amounts), returns_arrays=True)
-        features = next((one["features"] for one in checkpoints if one["features"]), ())
         sizes = []
-        report("shuffle", 0, sum(amounts), "bytes")
-        results: Any = engine.map_chunks(shuffle_job(begun, features, engine), iter(tasks))  # type: ignore[arg-type]
+        results = _map_shards(engine, shuffle_job(begun, checkpoints, engine), tasks, amounts, report)
         with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
             completed = []
-            for number, size in enumerate(results):
-                completed.append(pool.submit(complete_shard, tasks[number].target))  # while others are shuffled
+            for task, size in results:
+                completed.append(pool.submit(complete_shard, task.target))  # while others are shuffled
                 sizes.append(size)
-                report("shuffle", sum(amounts[: number + 1]), sum(amounts), "bytes")
             for one in completed:
                 one.result()
         written = final / self.manifest.name
@@ -186,23 +183,31 @@ class DatasetOutputs(JobOutputs):
             tasks = [task for task in plan_shards(remote, self, heads) if task.shard not in sizes]
             amounts = [sum(place.size for place in task.ranges) for task in tasks]
             engine = engine or make_engine(AUTO, None, input_bytes=sum(amounts), returns_arrays=True)
-            features = next((one["features"] for one in checkpoints if one["features"]), ())
-            shuffling = RemoteShuffleJob(remote, shuffle_job(begun, features, engine))
-            done = 0
-            report("shuffle", 0, sum(amounts), "bytes")
-            results: Any = engine.map_chunks(shuffling, iter(tasks))  # type: ignore[arg-type]
-            with closing(results):
-                for task, amount, size in zip(tasks, amounts, results, strict=True):
-                    sizes[task.shard] = size
-                    done += amount
-                    report("shuffle", done, sum(amounts), "bytes")
+            shuffling = RemoteShuffleJob(remote, shuffle_job(begun, checkpoints, engine))
+            with closing(_map_shards(engine, shuffling, tasks, amounts, report)) as results:
+                sizes |= {task.shard: size for task, size in results}
         remote.put_bytes(manifest_url(remote), self.describe(job, checkpoints, [sizes[shard] for shard in range(len(shards))]))
         return Finished(tuple(f"{remote.base}/{name}" for name in shards), manifest_url(remote), totals)
 
 
-def shuffle_job(begun: Mapping[str, Any], features: Sequence[str], engine: Engine) -> ShuffleJob:
-    """Return the job that shuffles the shards of an unfinished job with a manifest."""
+def _map_shards(
+    engine: Engine, job: Any, tasks: Sequence[Any], amounts: Sequence[int], report: Progress
+) -> Generator[tuple[Any, int], None, None]:
+    """Shuffle shards, which have these amounts of bytes; yield each task, and the size of its shard."""
+    done, total = 0, sum(amounts)
+    report("shuffle", 0, total, "bytes")
+    results: Any = engine.map_chunks(job, iter(tasks))
+    with closing(results):
+        for task, amount, size in zip(tasks, amounts, results, strict=True):
+            yield task, size
+            done += amount
+            report("shuffle", done, total, "bytes")
+
+
+def shuffle_job(begun: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], engine: Engine) -> ShuffleJob:
+    """Return the job that shuffles the shards of an unfinished job with a manifest, from the checkpoints of all parts."""
     job = begun["job"]
+    features = next((one["features"] for one in checkpoints if one["features"]), ())
     max_memory = int(begun.get("max_memory", SHUFFLE_MEMORY))
     return ShuffleJob(job["seed"], max(max_memory // engine.workers, 1), job["shuffled"], job["format"], tuple(features))
 

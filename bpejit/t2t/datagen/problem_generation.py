@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sources import Source
 from bpejit.engines import AUTO, RAY, make_engine
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress, no_progress, remarks
 from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
@@ -41,8 +40,6 @@ from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, plan_in
 from bpejit.t2t.datagen.vocabularies import find_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
-
-_logger = logging.getLogger("bpejit")
 
 
 @dataclass(frozen=True)
@@ -278,7 +275,7 @@ def _generate_on_cluster(plan: DatasetPlan, problem: Problem, options: Generatio
 
     _check_cluster_job(plan, problem)
     with connected(options.ray_address, workers=options.workers) as cluster:
-        getattr(options.report, "message", _logger.info)(f"generating on {cluster.describe()}")
+        remarks(options.report)(f"generating on {cluster.describe()}")
         return run_on_cluster(plan, cluster, report=options.report)
 
 
@@ -412,6 +409,6 @@ def plan_dataset(
         "unit_bytes": options.job.unit_bytes,
         "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in samples.sources],
     }
-    units, part = samples.units, options.job.part
-    mine = units if part is None else slice_units(units, *part)
+    units = samples.units
+    mine = slice_units(units, options.job.part)
     return DatasetPlan(names, job, options.job, units, mine, remote, vocabularies, settings, options.max_memory)
