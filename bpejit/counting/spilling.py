@@ -23,7 +23,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import write_error
-from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_errors, remote_file_system
+from bpejit.storage.remote import RemoteFile, check_container, is_remote, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 
 MOST_RUNS = 64
@@ -287,16 +287,10 @@ def store_runs(runs: Sequence[Run], shared: str) -> list[Run]:
     # Names are new in each attempt: a task may run twice if its node was lost without having ended.
     prefix = secrets.token_hex(8)
     with remote_errors(shared, error=OutputError, what="write"):
-        if {"file", "memory"} & set(_protocols(file_system)):
-            file_system.makedirs(home, exist_ok=True)
+        make_parent(file_system, f"{home}/{prefix}")
         for number, run in enumerate(runs):
             file_system.put_file(run.path, f"{home}/{prefix}-{number}.run")
     return [replace(run, path=f"{shared}/{prefix}-{number}.run") for number, run in enumerate(runs)]
-
-
-def _protocols(file_system: object) -> tuple[str, ...]:
-    found = getattr(file_system, "protocol", ())
-    return (found,) if isinstance(found, str) else tuple(found)
 
 
 def remove_runs(runs: Sequence[Run]) -> None:

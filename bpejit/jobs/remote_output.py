@@ -34,7 +34,7 @@ from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
 from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
 from bpejit.jobs.running import broken_manifest, check_all_parts, check_version, is_dataset, no_parts, run_part
 from bpejit.jobs.unit_loop import Totals
-from bpejit.storage.remote import check_container, remote_errors, remote_file_system
+from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 
 PART_UNITS = 16
@@ -47,9 +47,6 @@ _HEAD_BYTES = 1 << 16
 
 STORING = "storing.json"
 """The names of the final files, written before the first of them is stored. A run that is resumed may replace them."""
-
-_WITH_FOLDERS = {"file", "local", "memory", "sftp", "ssh", "hdfs", "arrow_hdfs", "webhdfs", "smb", "ftp"}
-"""Kinds of file systems in which a file needs a folder."""
 
 _PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
 
@@ -249,7 +246,7 @@ class RemoteOutput(Store):
         url = f"{self.folder}/{MANIFEST}"
         data = sealed(fields)
         with self.access(url) as (file_system, name):
-            _make_parent(file_system, name)
+            make_parent(file_system, name)
             try:
                 file_system.pipe_file(name, data, mode="create")
             except FileExistsError:
@@ -318,13 +315,13 @@ class RemoteOutput(Store):
     def put_file(self, path: Path, url: str) -> None:
         """Store a file, which appears complete."""
         with self.access(url) as (file_system, name):
-            _make_parent(file_system, name)
+            make_parent(file_system, name)
             file_system.put_file(str(path), name)
 
     def put_bytes(self, url: str, data: bytes) -> None:
         """Store a small file."""
         with self.access(url) as (file_system, name):
-            _make_parent(file_system, name)
+            make_parent(file_system, name)
             file_system.pipe_file(name, data)
 
     def has_file(self, url: str) -> bool:
@@ -362,13 +359,6 @@ class RemoteOutput(Store):
                 return []
         names = [str(file).rpartition("/")[2] for file in found]
         return [name for name in names if name.startswith(stem)]
-
-
-def _make_parent(file_system: Any, name: str) -> None:
-    """Create the folder of a file. Object stores have none, and would create a bucket."""
-    protocol = file_system.protocol
-    if _WITH_FOLDERS & set((protocol,) if isinstance(protocol, str) else protocol):
-        file_system.makedirs(name.rpartition("/")[0], exist_ok=True)
 
 
 @contextmanager

@@ -24,6 +24,9 @@ _PACKAGES = {"s3": "s3", "s3a": "s3"}
 
 _OBJECT_STORES = ("s3", "s3a", "gs", "gcs")
 
+_WITH_FOLDERS = {"file", "local", "memory", "sftp", "ssh", "hdfs", "arrow_hdfs", "webhdfs", "smb", "ftp"}
+"""Kinds of file systems in which a file needs a folder."""
+
 _CHECKSUMS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c")
 """The fields in which storages describe the content of a file."""
 
@@ -181,6 +184,13 @@ class RemoteFile(io.RawIOBase):
     def _size(self) -> int:
         with remote_errors(self._path, error=self._error):
             return int(self._file_system.size(self._name))
+
+
+def make_parent(file_system: Any, name: str) -> None:
+    """Create the folder of a file. Object stores have none, and would create a bucket."""
+    protocol = file_system.protocol
+    if _WITH_FOLDERS & set((protocol,) if isinstance(protocol, str) else protocol):
+        file_system.makedirs(name.rpartition("/")[0], exist_ok=True)
 
 
 def has_ranges(path: str, file_system: Any, name: str) -> bool:
