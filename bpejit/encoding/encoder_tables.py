@@ -178,10 +178,11 @@ def _make_pairs(
 def _find_splits(strings: ByteStrings, pairs: Array, byte_pairs: Array, merged: Array) -> tuple[Array | None, bool]:
     """Return the last merge of each token, None if that takes too long, and whether ranks increase within every token."""
     lengths = np.diff(strings.starts)
-    if int(lengths.max()) > token_derivations.MAX_TOKEN_BYTES or lengths.size > token_derivations.MAX_SPLIT_TOKENS:
+    longest = int(lengths.max())
+    if longest > token_derivations.MAX_TOKEN_BYTES:
         return None, False
     splits = np.zeros(lengths.size, dtype=np.uint64)
-    scratch = np.zeros(token_derivations.SPLIT_SCRATCH_WORDS, dtype=np.uint32)
+    scratch = np.zeros(2 * longest, dtype=np.uint32)
     arrays = padded(strings.pool), strings.starts, pairs, byte_pairs, merged, scratch, splits
     return splits, bool(token_derivations.derive_tokens(*arrays))
 
@@ -214,7 +215,7 @@ def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Arra
     joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), dtype=np.uint64)
     character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, characters, neighbors)
     merges = no_merges
-    if n >= splits.size * LEAST_SENTENCE_TOKENS and splits.size < token_derivations.MAX_SPLIT_TOKENS:
+    if n >= splits.size * LEAST_SENTENCE_TOKENS:
         merges = make_last_merges(splits)
     kinds, neighbors = number_kinds(neighbors)
     return joins, pair_bits, *merges, characters | kinds << np.uint32(character_joins.KIND_SHIFT), neighbors

@@ -27,8 +27,8 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, padded_text
 from bpejit.errors import shorten
-from bpejit.kernels.encoding.merge_rules import FREE, build_pairs, list_splits
-from bpejit.kernels.formats.merge_recovery import recover_splits
+from bpejit.kernels.encoding import token_derivations as derivations
+from bpejit.kernels.encoding.merge_rules import FREE, NO_RANK, build_pairs, list_splits
 from bpejit.model import Model, in_order
 
 Merges = list[tuple[bytes, bytes]]
@@ -81,18 +81,24 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     """
     internal, strings, (left, right, result, ranks) = ranked_rules(tokens)
     pairs = np.full(max(2 << left.size.bit_length(), 4), FREE, dtype=np.uint64)
-    byte_pairs, merged = np.zeros(1 << 16, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
+    byte_pairs, merged = np.full(1 << 16, NO_RANK, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
     build_pairs(left, right, result, ranks, pairs, byte_pairs, merged)
-    lefts, rights = (np.empty(len(internal), dtype=np.int32) for _ in range(2))
-    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
-    recover_splits(strings.pool, strings.starts, pairs, scratch, lefts, rights)
-    merges: Merges = []
-    unreachable: list[bytes] = []
-    for token, first, second in zip(internal[256:], lefts[256:].tolist(), rights[256:].tolist(), strict=True):
-        if first < 0:
-            unreachable.append(token)
-        else:
-            merges.append((internal[first], internal[second]))
+    scratch, splits = np.zeros(2 * max(map(len, internal)), dtype=np.uint32), np.zeros(len(internal), dtype=np.uint64)
+    increasing = derivations.derive_tokens(strings.pool, strings.starts, pairs, byte_pairs, merged, scratch, splits)
+    is_made = splits != derivations.UNREACHABLE
+    lefts, rights = (
+        splits >> derivations.SPLIT_LEFT_SHIFT,
+        splits >> derivations.SPLIT_RIGHT_SHIFT & derivations.SPLIT_TOKEN_MASK,
+    )
+    if not increasing:
+        highest = np.arange(len(internal))  # the token of the highest rank that the bytes of each token are merged by
+        for token in sorted(np.flatnonzero(is_made)[256:].tolist(), key=lambda token: len(internal[token])):
+            highest[token] = max(token, highest[lefts[token]], highest[rights[token]])
+        is_made &= highest == np.arange(len(internal))
+    unreachable = [internal[token] for token in np.flatnonzero(~is_made).tolist()]
+    is_made[:256] = False
+    sides = (map(internal.__getitem__, side[is_made].tolist()) for side in (lefts, rights))
+    merges = list(zip(*sides, strict=True))
     return merges, unreachable
 
 

@@ -52,6 +52,9 @@ def test_merges_and_ranks_have_equal_ids(model: Model, data: bytes) -> None:
 
 
 @given(ranked_models())
+@example(Model(BYTES, [], ranked=True))
+@example(Model(BYTES | dict(enumerate([b"bc", b"ab", b"abc", b"aaa", b"aa", b"aaaa", b"abcabc"], start=256)), [], ranked=True))
+@example(Model(BYTES | {256: b"a" * 2000, 257: b"aa", 258: b"a" * 1000}, [], ranked=True))
 def test_recover_merges(model: Model) -> None:
     internal = [bytes([byte]) for byte in range(256)] + [token for _, token in sorted(model.tokens.items()) if len(token) > 1]
     found = twins.encoding.recover_splits(internal)

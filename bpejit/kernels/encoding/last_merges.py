@@ -21,7 +21,7 @@ LARGEST_SET = 64
 """Largest number of keys with one displacement."""
 
 _N_DISPLACEMENTS = 256
-_LEFT_SHIFT = np.uint64(20)
+_LEFT_SHIFT = np.uint64(21)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PLACE_SHIFT, _STEP_SHIFT = np.uint64(20), np.uint64(44)
 

@@ -14,10 +14,7 @@ from bpejit.kernels.constants import ONE, ZERO
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, rank_bytes
 
 MAX_TOKEN_BYTES = 1023
-"""Longest token, since finding its last merge is quadratic."""
-
-SPLIT_SCRATCH_WORDS = 2 * (MAX_TOKEN_BYTES + 1)
-"""Words of scratch space for the merges of a token."""
+"""Longest token in tables of encoders, since finding its last merge is quadratic."""
 
 UNREACHABLE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """Entry of `splits` for a token that never occurs."""
@@ -28,16 +25,11 @@ SPLIT_RANK_MASK = np.uint64((1 << 22) - 1)
 SPLIT_RIGHT_SHIFT = np.uint64(22)
 """Shift to the right token."""
 
-SPLIT_LEFT_SHIFT = np.uint64(42)
+SPLIT_LEFT_SHIFT = np.uint64(43)
 """Shift to the left token."""
 
-SPLIT_TOKEN_MASK = np.uint64((1 << 20) - 1)
-"""Mask of a token after the shift."""
-
-MAX_SPLIT_TOKENS = 1 << 20
-"""Largest number of tokens, for which an entry of `splits` has 20 bits each."""
-
-_RANKS = np.uint64(MAX_TOKEN_BYTES + 1)
+SPLIT_TOKEN_MASK = np.uint64((1 << 21) - 1)
+"""Mask of a token after the shift: there are at most MAX_TOKENS (see `merge_rules`)."""
 
 
 def as_splits(left, right, rank):
@@ -49,16 +41,17 @@ def as_splits(left, right, rank):
 @inline
 def _last_merge(pool, start, length, pairs, byte_pairs, merged, scratch):
     """Merge at least two bytes by scanning; return the entry of `splits`."""
-    rank_bytes(pool, start, length, byte_pairs, scratch, _RANKS)
+    ranks = np.uint64(scratch.size // 2)
+    rank_bytes(pool, start, length, byte_pairs, scratch, ranks)
     last = length - ONE
     while True:
         best = NEVER_ADJACENT
         for j in range(last):
-            best = min(best, scratch[_RANKS + np.uint64(j)])
+            best = min(best, scratch[ranks + np.uint64(j)])
         if best >= NO_RANK:
             return UNREACHABLE
         at = ZERO
-        while scratch[_RANKS + at] != best:
+        while scratch[ranks + at] != best:
             at += ONE
         if last == ONE:
             left = np.uint64(scratch[ZERO]) << SPLIT_LEFT_SHIFT
@@ -68,12 +61,12 @@ def _last_merge(pool, start, length, pairs, byte_pairs, merged, scratch):
         for j in range(at + ONE, last):
             scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
         for j in range(at, last):
-            scratch[_RANKS + np.uint64(j)] = scratch[_RANKS + np.uint64(j) + ONE]
+            scratch[ranks + np.uint64(j)] = scratch[ranks + np.uint64(j) + ONE]
         last -= ONE
         if at > ZERO:
-            scratch[_RANKS + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
+            scratch[ranks + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
         if at < last:
-            scratch[_RANKS + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
+            scratch[ranks + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
 
 
 @kernel
@@ -83,14 +76,15 @@ def derive_tokens(pool, starts, pairs, byte_pairs, merged, scratch, splits):
     Parameters
     ----------
     pool : uint8[:], in
-        Bytes of all internal tokens, end to end; each of 1 to MAX_TOKEN_BYTES bytes, the first 256 of one byte.
+        Bytes of all internal tokens, end to end; the first 256 of one byte.
     starts : int64[n + 1], in
     pairs : uint64[slots], in
     byte_pairs : uint32[65536], in
     merged : uint32[ranks], in
-    scratch : uint32[SPLIT_SCRATCH_WORDS], scratch
+    scratch : uint32[:], scratch
+        Two words for each byte of the longest token.
     splits : uint64[n], out
-        From the top bit: left token (20 bits), right token (20 bits), rank plus 1 (22 bits); UNREACHABLE for a token whose
+        From the top bit: left token (21 bits), right token (21 bits), rank plus 1 (22 bits); UNREACHABLE for a token whose
         bytes are encoded as others, and 0 for a byte.
 
     Returns

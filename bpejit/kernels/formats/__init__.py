@@ -1,1 +1,1 @@
-"""Kernels that read and write tokenizer files (`rank_parsing`, `vocabulary_text`), and recover merges (`merge_recovery`)."""
+"""Kernels that read and write tokenizer files (`rank_parsing`, `vocabulary_text`)."""

@@ -106,7 +106,7 @@ def test_derive_tokens_and_build_joins(model):
     strings = ByteStrings.from_list(tokens)
     pool = padded(strings.pool)
     splits = np.zeros(len(tokens), dtype=np.uint64)
-    scratch = np.zeros(token_derivations.SPLIT_SCRATCH_WORDS, dtype=np.uint32)
+    scratch = np.zeros(2 * max(map(len, tokens)), dtype=np.uint32)
     increasing = token_derivations.derive_tokens(
         pool, strings.starts, tables.pairs, tables.byte_pairs, tables.merged, scratch, splits
     )
@@ -119,7 +119,7 @@ def test_derive_tokens_and_build_joins(model):
             words.append(int(token_derivations.UNREACHABLE))
         else:
             left, right, rank = split
-            words.append(left << 42 | right << 22 | rank + 1 - (256 if model.ranked else 0))
+            words.append(left << 43 | right << 22 | rank + 1 - (256 if model.ranked else 0))
     assert splits.tolist() == words
     first_rank = 256 if model.ranked else 0
     pairs = {left << 43 | right << 22 | rank - first_rank for left, right, rank in filter(None, expected)}

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.encoding import last_merges, token_derivations
-from bpejit.kernels.encoding.merge_rules import FREE, NO_RANK
+from bpejit.kernels.encoding.merge_rules import FREE, MAX_TOKENS, NO_RANK
 
-tokens = st.integers(0, 30) | st.integers(0, token_derivations.MAX_SPLIT_TOKENS - 2)
+tokens = st.integers(0, 30) | st.integers(0, MAX_TOKENS - 1)
 pairs = st.tuples(tokens, tokens)
 
 
@@ -27,7 +27,7 @@ class Tables(NamedTuple):
 
 def build(merges: dict[tuple[int, int], int], n_slots: int, n_sets: int) -> tuple[int, Tables]:
     """Build the table of some pairs and their ranks, between tokens without a last merge."""
-    words = [left << 42 | right << 22 | rank + 1 for (left, right), rank in merges.items()]
+    words = [left << 43 | right << 22 | rank + 1 for (left, right), rank in merges.items()]
     splits = np.array([0, int(token_derivations.UNREACHABLE), *words, 0], dtype=np.uint64)
     tables = Tables(last_merges=np.zeros(n_slots, np.uint64), displacements=np.full(n_sets, 9, np.uint8))
     scratch = np.zeros(n_sets, np.int32), np.zeros(splits.size, np.int32)
