@@ -29,7 +29,7 @@ from bpejit.corpus.columns import (
     read_columns,
 )
 from bpejit.corpus.input_streams import InputStream, open_raw, spilled
-from bpejit.corpus.kept_columns import KeptColumns, column_of, find_column, join_chunks, kept_schema
+from bpejit.corpus.kept_columns import column_of, find_column, join_chunks, kept_schema, pack_rows
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
 from bpejit.storage.remote import is_remote
@@ -257,7 +257,7 @@ class RowGroupsChunk(NamedTuple):
             column = join_chunks(column_of(table, options.text_column), plain_texts)
             data, ends, skipped, rows = array_documents(column, self.path, self.first_row, options)
             kept = kept_rows(table, options, rows)
-        columns = None if kept is None else KeptColumns.packed(kept)
+        columns = None if kept is None else pack_rows(kept)
         return documents_block(
             reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped, columns=columns
         )

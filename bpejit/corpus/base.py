@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
-
-if TYPE_CHECKING:
-    from bpejit.corpus.kept_columns import KeptColumns
 
 _READ_ON = 1 << 16
 """Bytes that are read at a time to find the end of the last line of a range."""
@@ -151,7 +148,7 @@ class LineFormat(InputFormat):
 
     def parse(
         self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
-    ) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
+    ) -> tuple[bytes, Array, Skipped, bytes | None]:
         """Turn lines into documents.
 
         Parameters
@@ -169,7 +166,7 @@ class LineFormat(InputFormat):
         texts : bytes
         ends : int64 [documents]
         skipped : Skipped
-        columns : KeptColumns, optional
+        columns : bytes, optional
         """
         raise NotImplementedError
 
@@ -369,7 +366,7 @@ class DocumentsChunk(NamedTuple):
     n_read : int
         Bytes of the input.
     skipped : Skipped
-    columns : KeptColumns, optional
+    columns : bytes, optional
         A row for each document.
     """
 
@@ -378,7 +375,7 @@ class DocumentsChunk(NamedTuple):
     specials: bool = False
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
-    columns: KeptColumns | None = None
+    columns: bytes | None = None
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
@@ -394,7 +391,7 @@ def documents_block(
     n_read: int,
     skipped: Skipped = NOTHING_SKIPPED,
     separated: bool = False,
-    columns: KeptColumns | None = None,
+    columns: bytes | None = None,
 ) -> Block:
     """Copy documents to the buffer of a reader, and return them as a block; the other parameters are those of `Block`."""
     n_bytes = len(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from bpejit.corpus.input_streams import open_input, reading_input
 from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import TEXT_PADDING
-
-if TYPE_CHECKING:
-    from bpejit.corpus.kept_columns import KeptColumns
 
 MOST_SHOWN = 5
 """Number of skipped records that are described; the others are only counted."""
@@ -154,8 +151,8 @@ class Block(NamedTuple):
         Number of bytes of the input that the block stands for. The sum over an input is the input's size, if it is known.
     skipped : Skipped
         The records of the chunk that are not in the block.
-    columns : KeptColumns, optional
-        The values of the columns to keep, a row for each document.
+    columns : bytes, optional
+        The values of the columns to keep, a row for each document (see `bpejit.corpus.kept_columns.pack_rows`).
     """
 
     text: Array
@@ -168,7 +165,7 @@ class Block(NamedTuple):
     n_bytes: int = 0
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
-    columns: KeptColumns | None = None
+    columns: bytes | None = None
 
 
 CUT_WINDOW = 1 << 13

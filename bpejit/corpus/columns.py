@@ -13,7 +13,6 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import DocumentsChunk, divide_documents, share
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, large_reason, refuse, too_large
 from bpejit.corpus.kept_columns import (
-    KeptColumns,
     column_of,
     find_column,
     find_name,
@@ -21,6 +20,7 @@ from bpejit.corpus.kept_columns import (
     kept_schema,
     merge_schemas,
     no_columns,
+    pack_rows,
 )
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import load_format
@@ -271,7 +271,7 @@ def batch_chunks(
             for text, stops in divide_documents(data, ends, chunk_bytes):
                 passed += stops.size
                 now = share(n_bytes, done + passed + (skipped.count if passed == ends.size else 0), n_rows)
-                columns = None if kept is None else KeptColumns.packed(kept.slice(first, stops.size))
+                columns = None if kept is None else pack_rows(kept.slice(first, stops.size))
                 first += stops.size
                 yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped, columns)
                 read, skipped = now, NOTHING_SKIPPED

@@ -15,7 +15,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import LineFormat, join_documents
 from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, large_reason, refuse, too_large
 from bpejit.corpus.contents import BYTE_ORDER_MARK
-from bpejit.corpus.kept_columns import JsonFields, KeptColumns, find_name, json_schema, look_up
+from bpejit.corpus.kept_columns import JsonFields, find_name, json_schema, look_up
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.errors import shorten
 from bpejit.utf8 import encode_utf8
@@ -103,7 +103,7 @@ class JsonLines(LineFormat):
 
     def parse(
         self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
-    ) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
+    ) -> tuple[bytes, Array, Skipped, bytes | None]:
         """Return the texts of records."""
         loads = find_parser()
         name = options.text_field

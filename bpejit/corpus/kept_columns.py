@@ -9,12 +9,12 @@ A name with a dot is that of one column or field first, and otherwise leads to a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 from bpejit.storage.arrow_columns import plain_array, plain_type
@@ -96,38 +96,30 @@ def find_column(schema: Any, name: str) -> tuple[list[str], Any] | None:
     return keys, found
 
 
-class KeptColumns(NamedTuple):
-    """The values of some documents, which can be pickled.
+def pack_rows(batch: Any) -> bytes:
+    """Return a record batch as a stream of Arrow, which can be pickled and appended to a file."""
+    pyarrow = _arrow()
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
-    Parameters
-    ----------
-    n_rows : int
-    schema : bytes
-        A schema of Arrow.
-    batch : bytes
-        A record batch.
-    """
 
-    n_rows: int
-    schema: bytes
-    batch: bytes
+def unpack_rows(data: bytes | None) -> Any:
+    """Return the record batch of `pack_rows`; without data, one that is empty."""
+    pyarrow = _arrow()
+    return pyarrow.record_batch([], names=[]) if data is None else pyarrow.ipc.open_stream(data).read_next_batch()
 
-    @classmethod
-    def packed(cls, batch: Any) -> KeptColumns:
-        """Return the values of a record batch."""
-        return cls(batch.num_rows, batch.schema.serialize().to_pybytes(), batch.serialize().to_pybytes())
 
-    def unpacked(self) -> Any:
-        """Return the values as a record batch."""
-        pyarrow = _arrow()
-        schema = read_schema(self.schema)
-        return pyarrow.ipc.read_record_batch(pyarrow.py_buffer(self.batch), schema)
-
-    def filtered(self, wanted: Array) -> KeptColumns:
-        """Return the rows where `wanted`, bool [rows], is True."""
-        if wanted.all():
-            return self
-        return self.packed(self.unpacked().filter(_arrow().array(wanted)))
+def stored_rows(path: Path) -> Iterator[Any]:
+    """Yield the record batches of a file that has results of `pack_rows`; they are mapped into memory."""
+    pyarrow = _arrow()
+    if not path.exists() or not path.stat().st_size:  # which cannot be mapped
+        return
+    with pyarrow.memory_map(str(path)) as file:
+        while file.tell() < file.size():
+            yield from pyarrow.ipc.open_stream(file)
 
 
 def _arrow() -> Any:
@@ -144,7 +136,7 @@ def no_columns(path: str) -> CorpusError:
 
 
 def read_schema(data: bytes) -> Any:
-    """Return the schema of `KeptColumns`."""
+    """Return a schema from its serialized form."""
     pyarrow = _arrow()
     return pyarrow.ipc.read_schema(pyarrow.py_buffer(data))
 
@@ -264,11 +256,11 @@ class JsonFields:
             found = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
         return found
 
-    def packed(self) -> KeptColumns:
-        """Return all values."""
+    def packed(self) -> bytes:
+        """Return all values (see `pack_rows`)."""
         pyarrow = _arrow()
         arrays = [pyarrow.array(values, pyarrow.large_binary()) for values in self._values]
-        return KeptColumns.packed(pyarrow.record_batch(arrays, schema=json_schema(self._names, self._kinds)))
+        return pack_rows(pyarrow.record_batch(arrays, schema=json_schema(self._names, self._kinds)))
 
 
 def json_schema(names: Sequence[str], kinds: Sequence[int] | None = None) -> Any:
@@ -296,13 +288,15 @@ def _kind(value: Any) -> int:
 
 
 def merge_schemas(old: Any, new: Any) -> Any:
-    """Return the schema that holds the values of two schemas with the same names.
+    """Return the schema that holds the values of two schemas with the same names; `old` may be None.
 
     Raises
     ------
     CorpusError
         If there is none.
     """
+    if old is None or old.equals(new, check_metadata=True):
+        return new
     pyarrow = _arrow()
     fields = []
     for first, second in zip(old, new, strict=True):

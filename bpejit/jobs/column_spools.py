@@ -1,24 +1,30 @@
 """Spools of the columns that pass through a job: a row for each document, in files that only grow.
 
 `columns-<output>-<0 or 1>.rows` in the folder of a part has the rows of the documents of an output that remain, or that are set
-aside. It is a sequence of items: the number of rows, the size of the schema and that of the record batch, little-endian uint64
-each, then both. Shards do not divide it: the documents of a shard are a range of its rows. The hash of a side covers its files,
-in the order of the outputs, each followed by its size when the next one begins.
+aside, as streams of Arrow, each with a record batch. Shards do not divide it: the documents of a shard are a range of its rows.
+The hash of a side covers its files, in the order of the outputs, each followed by its size when the next one begins.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, json_schema, merge_schemas, read_schema
+from bpejit.corpus.kept_columns import (
+    final_batch,
+    final_schema,
+    json_schema,
+    merge_schemas,
+    pack_rows,
+    read_schema,
+    stored_rows,
+)
 from bpejit.jobs.job_folder import damaged
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.arrow_columns import ColumnRows
@@ -27,11 +33,7 @@ from bpejit.storage.temporary import sync_file
 SCHEMA = "columns.schema"
 """The types that were planned, in the folder of a job."""
 
-_HEADER = struct.Struct("<QQQ")
-
 _HASHED_BYTES = 1 << 20
-
-_read_schema = lru_cache(maxsize=64)(read_schema)
 
 
 def columns_path(folder: Path, output: int, aside: bool) -> Path:
@@ -66,7 +68,6 @@ class ColumnSpools:
         self._folder = folder
         self._sides = sides
         self._schema = None if schema is None else read_schema(schema)
-        self._known: set[bytes] = set()
         self._output = -1
         self._open: dict[bool, BinaryIO] = {}
         self._unsynced: set[Path] = set()
@@ -99,8 +100,8 @@ class ColumnSpools:
             file.truncate(size)
             file.seek(size)
 
-    def write(self, side: bool, rows: KeptColumns) -> None:
-        """Append rows to the current output.
+    def write(self, side: bool, rows: Any) -> None:
+        """Append rows, a record batch, to the current output.
 
         Raises
         ------
@@ -108,13 +109,10 @@ class ColumnSpools:
             If their types and those of earlier rows have none in common.
         OSError
         """
-        if not rows.n_rows:
+        if not rows.num_rows:
             return
-        if rows.schema not in self._known:
-            schema = read_schema(rows.schema)
-            self._schema = schema if self._schema is None else merge_schemas(self._schema, schema)
-            self._known.add(rows.schema)
-        data = memoryview(_HEADER.pack(rows.n_rows, len(rows.schema), len(rows.batch)) + rows.schema + rows.batch)
+        self._schema = merge_schemas(self._schema, rows.schema)
+        data = memoryview(pack_rows(rows))
         file = self._open[side]
         self._hashes[side].update(data)
         while data:
@@ -232,13 +230,10 @@ class StoredColumns:
             schema = read_schema((folder / SCHEMA).read_bytes())
         except FileNotFoundError:
             schema = None
-        seen: set[bytes] = set()
         for output, aside in {(record.output, record.aside) for record in records}:
             for part in folders:
-                for _, data, _ in _items(columns_path(part, output, aside)):
-                    if data not in seen:
-                        seen.add(data)
-                        schema = _read_schema(data) if schema is None else merge_schemas(schema, _read_schema(data))
+                for batch in stored_rows(columns_path(part, output, aside)):
+                    schema = merge_schemas(schema, batch.schema)
         return cls(folders, json_schema(names) if schema is None else schema)
 
     def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
@@ -248,30 +243,10 @@ class StoredColumns:
 
     def _batches(self, record: SpoolRecord, start: int, final: Any) -> Iterator[Any]:
         for part in self.folders:
-            for n_rows, schema, read in _items(columns_path(part, record.output, record.aside)):
-                if start >= n_rows:
-                    start -= n_rows
-                    continue
-                batch = KeptColumns(n_rows, schema, read()).unpacked().slice(start)
-                yield final_batch(batch, self.known, final)
-                start = 0
-
-
-def _items(path: Path) -> Iterator[tuple[int, bytes, Callable[[], bytes]]]:
-    """Yield the number of rows and the schema of each item of a file, and a function that reads its batch."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:  # a part without documents of the output
-        return
-    with file:
-        position = 0
-        while header := file.read(_HEADER.size):
-            n_rows, n_schema, n_batch = _HEADER.unpack(header)
-            schema = file.read(n_schema)
-            position += _HEADER.size + n_schema
-            yield n_rows, schema, partial(file.read, n_batch)
-            position += n_batch
-            file.seek(position)
+            for batch in stored_rows(columns_path(part, record.output, record.aside)):
+                if start < batch.num_rows:
+                    yield final_batch(batch.slice(start), self.known, final)
+                start = max(start - batch.num_rows, 0)
 
 
 def first_rows(records: Sequence[SpoolRecord]) -> list[int]:

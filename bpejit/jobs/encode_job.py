@@ -11,7 +11,6 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
-from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.missing_parts import END_OF_TEXT
@@ -66,7 +65,7 @@ class EncodedChunk(NamedTuple):
         Bytes of the input (see `Block`).
     skipped : Skipped
         Records without text.
-    columns : KeptColumns, optional
+    columns : bytes, optional
         The values of the columns to keep, a row for each document.
     checksum : bytes
         Of what was read (see `block_checksum`).
@@ -77,7 +76,7 @@ class EncodedChunk(NamedTuple):
     ends: Array
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
-    columns: KeptColumns | None = None
+    columns: bytes | None = None
     checksum: bytes = b""
 
     @property
@@ -90,7 +89,7 @@ def block_checksum(block: Block) -> bytes:
     """Return a checksum of what is encoded of a block, and of what its last pre-token was seen to end at."""
     others = [] if block.ends is None else [block.ends]
     if block.columns is not None:
-        others.append(np.frombuffer(block.columns.schema + block.columns.batch, dtype=np.uint8))
+        others.append(np.frombuffer(block.columns, dtype=np.uint8))
     return checksum(block.text[: block.stop], *others, np.array([block.final, block.skipped.count]))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker
-from bpejit.corpus.kept_columns import KeptColumns
+from bpejit.corpus.kept_columns import unpack_rows
 from bpejit.corpus.units import Unit
 from bpejit.encoding.codec import CarriageReturns
 from bpejit.engines.base import Engine, Progress
@@ -310,7 +310,7 @@ class PartRun:
                 sink.write(aside, some, some_ends, 0)
         if columns is not None:
             for aside in (False, True):
-                columns.write(aside, rows_of(encoded).filtered(choice.ended == aside))
+                columns.write(aside, rows_of(encoded).filter(choice.ended == aside))
         return int(ids.size)
 
 
@@ -330,18 +330,18 @@ def keeping_brief(folder: Path, of: Mapping[str, Any], done: CompletePart) -> It
         raise
 
 
-def rows_of(encoded: EncodedChunk) -> KeptColumns:
-    """Return the rows of the columns to keep of a chunk.
+def rows_of(encoded: EncodedChunk) -> Any:
+    """Return the rows of the columns to keep of a chunk, as a record batch.
 
     Raises
     ------
     CorpusError
         If there is not one for each document.
     """
-    rows = encoded.columns or KeptColumns(0, b"", b"")
-    if rows.n_rows != encoded.n_documents:
+    rows = unpack_rows(encoded.columns)
+    if rows.num_rows != encoded.n_documents:
         raise CorpusError(
-            f"an input has {rows.n_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for each: "
-            "its format (see `bpejit.corpus.registry`) has to return them"
+            f"an input has {rows.num_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for "
+            "each: its format (see `bpejit.corpus.registry`) has to return them"
         )
     return rows
