@@ -18,7 +18,7 @@ from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, find_paths, find_remot
 from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream, open_input, open_raw, unreadable
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, load_format
-from bpejit.errors import CorpusError
+from bpejit.errors import CorpusError, OptionError
 from bpejit.storage.remote import has_ranges, is_remote, remote_errors
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -373,3 +373,14 @@ def given_names(sources: Iterable[Source]) -> dict[str, str]:
 def rename_records(skipped: Skipped, names: Mapping[str, str]) -> Skipped:
     """Return skipped records with the names of `given_names`."""
     return replace(skipped, first=tuple(replace(one, path=names.get(one.path, one.path)) for one in skipped.first))
+
+
+def check_shared_sources(sources: Iterable[Source]) -> None:
+    """Raise an exception if a source is a pipe, which only this process can read."""
+    pipes = [source.path for source in sources if source.size is None]
+    if pipes:
+        name = "standard input" if pipes[0] == STANDARD_INPUT else f"`{pipes[0]}`"
+        raise OptionError(
+            f"{name} can be read only once, and only here; expected files that all nodes of the cluster read: write the text "
+            "to files first, or use another engine"
+        )

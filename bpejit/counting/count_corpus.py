@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.corpus.registry import TEXT
-from bpejit.corpus.sources import Source, find_weighted_sources, total_bytes
+from bpejit.corpus.sources import Source, check_shared_sources, find_weighted_sources, total_bytes
 from bpejit.corpus.units import plan_units, sample_chunks
 from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally, part_of_sources
 from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, SplitSettings
@@ -33,7 +33,6 @@ from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.spilling import SpilledRuns, shared_runs_folder, spill_settings
 from bpejit.engines import RAY
-from bpejit.engines.base import remarks
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
@@ -156,8 +155,11 @@ def count_corpus(
     max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
     header_of = partial(_header, settings, sources, contents, part)
     if work["engine"] == RAY:
+        from bpejit.counting.cluster_counting import count_on_cluster
+
         with shared_runs_folder(_checked_folder(temporary_folder, urls=True)) as shared:
-            yield _count_on_cluster(header_of, job, sources, contents, shared, work, total, max_memory, out)
+            bounds = {"total": total, "max_memory": max_memory}
+            yield count_on_cluster(job, sources, contents, shared, work, **bounds, header_of=header_of, out=out)
         return
     spread = job.engine(work["engine"], work["workers"], total, sources, max_memory is not None)
     job = replace(job, expected_bytes=None if total is None else total // spread.workers)
@@ -193,33 +195,6 @@ def count_corpus(
             return
         runs = SpilledRuns(folder, list(chain.from_iterable(results)))
         yield Counts(header_of(tally, runs.n_pretokens), runs)
-
-
-def _count_on_cluster(
-    header_of: Callable[[Tally, int], CountsHeader],
-    job: CountJob,
-    sources: list[Source],
-    contents: Contents,
-    folder: str,
-    work: Mapping[str, Any],
-    total: int | None,
-    max_memory: int | None,
-    out: str | None,
-) -> Counts:
-    """Count on a Ray cluster, which is left before merges are learned."""
-    from bpejit.counting.cluster_counting import count_on_cluster, write_cluster_counts
-    from bpejit.engines.ray_cluster import connected
-
-    report = work["report"]
-    with connected(work["ray_address"], workers=work["workers"]) as cluster:
-        remarks(report)(f"counting on {cluster.describe()}")
-        bounds = {"max_memory": max_memory, "chunk_bytes": work["chunk_bytes"]}
-        counted = count_on_cluster(job, sources, contents, cluster, folder, total=total, report=report, **bounds)
-        runs = SpilledRuns(folder, counted.runs)
-        header = header_of(counted.tally, runs.n_pretokens)
-        if out is not None:
-            write_cluster_counts(out, header, counted, cluster, report)
-    return Counts(header, runs)
 
 
 def _checked_folder(temporary_folder: str | os.PathLike[str] | None, *, urls: bool = False) -> str:
@@ -340,7 +315,7 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     size = contents.sampled_bytes(total)
     parts, cluster = 0, ""
     if engine == RAY:
-        from bpejit.counting.cluster_counting import check_shared_sources, plan_count_parts
+        from bpejit.counting.cluster_counting import plan_count_parts
         from bpejit.engines.ray_cluster import describe_cluster
 
         check_shared_sources(found)

@@ -16,10 +16,10 @@ import signal
 import socket
 import tempfile
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Any
 
 from bpejit.engines.ray_worker import installed_versions
@@ -45,6 +45,9 @@ WAIT_SECONDS = 0.25
 
 CANCEL_SECONDS = 1.0
 """How long cancelled tasks have to save their progress, before their workers are killed."""
+
+Note = tuple[int, dict[str, int]]
+"""The amount that a task has done, and its further counts."""
 
 LOCAL_OBJECT_BYTES = 100 << 20
 """The object store of a local Ray, which contains descriptions of tasks and nothing else. Ray would take 30 % of the memory."""
@@ -79,22 +82,6 @@ class ClusterNode:
     number: str
     address: str
     cpus: int
-
-
-@dataclass
-class TaskProgress:
-    """What running tasks have reported.
-
-    Parameters
-    ----------
-    done : dict of int to int
-        Amount that each task has done, by its index.
-    counted : dict of int to dict
-        Further counts of each task, such as `tokens`.
-    """
-
-    done: dict[int, int] = field(default_factory=dict)
-    counted: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 class RayCluster:
@@ -168,7 +155,7 @@ class RayCluster:
         self,
         tasks: Sequence[ClusterTask],
         shared: Any = None,
-        advance: Callable[[TaskProgress], None] | None = None,
+        advance: Callable[[int, Mapping[str, int]], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """Run tasks, and yield the index and the result of each as it ends.
 
@@ -178,7 +165,8 @@ class RayCluster:
         shared : object
             The first argument of all functions: sent once to each node, and unpickled once in each worker.
         advance : callable, optional
-            Called about every quarter of a second with what the tasks have reported.
+            Called about every quarter of a second, and when a task has ended, with the amount that all tasks together have
+            done, and the sums of their further counts, such as `tokens`.
 
         Raises
         ------
@@ -188,7 +176,7 @@ class RayCluster:
         ray = self._ray
         shared_ref = ray.put(pickle.dumps(shared))
         key = shared_ref.hex()
-        progress = TaskProgress()
+        noted: dict[int, Note] = {}
         deaths: dict[int, int] = {}
         at_death: dict[int, int] = {}
         waiting = deque(range(len(tasks)))
@@ -217,9 +205,10 @@ class RayCluster:
                     except ray.exceptions.RayError as error:
                         if task.node is not None and _is_lost(ray, task.node):
                             continue  # the node has left the cluster: its work goes to others
-                        if progress.done.get(index, 0) > at_death.get(index, 0):
+                        done, _ = noted.get(index, (0, {}))
+                        if done > at_death.get(index, 0):
                             deaths[index] = 0
-                        at_death[index] = progress.done.get(index, 0)
+                        at_death[index] = done
                         deaths[index] = deaths.get(index, 0) + 1
                         if deaths[index] >= MOST_DEATHS:
                             raise EngineError(
@@ -229,10 +218,13 @@ class RayCluster:
                             ) from error
                         waiting.append(index)
                         continue
-                    yield index, _unpack(outcome, task)
+                    result, noted[index] = _unpack(outcome, task)
+                    if advance is not None:
+                        advance(*_sum_of_notes(noted))
+                    yield index, result
                 if tally is not None and advance is not None:
-                    read = _read_tally(ray, tally, read, progress)
-                    advance(progress)
+                    read = _read_tally(ray, tally, read, noted)
+                    advance(*_sum_of_notes(noted))
         finally:
             self._cancel(list(running))
 
@@ -265,11 +257,11 @@ class RayCluster:
             self._tally = None
 
 
-def _unpack(outcome: Any, task: ClusterTask) -> Any:
-    """Return the result of a task, or raise its error."""
+def _unpack(outcome: Any, task: ClusterTask) -> tuple[Any, Note]:
+    """Return the result of a task and its last note, or raise its error."""
     kind, node, value = outcome
     if kind == "done":
-        return value
+        return value  # type: ignore[no-any-return]
     if kind == "versions":
         raise EngineError(
             f"node {node} and this process have different versions: {value}; expected equal ones: install the same versions on "
@@ -324,12 +316,12 @@ def _start_tally(ray: Any) -> Any:
 
     class Tally:
         def __init__(self) -> None:
-            self.notes: dict[int, tuple[int, dict[str, int]]] = {}
+            self.notes: dict[int, Note] = {}
 
         def note(self, index: int, done: int, counted: dict[str, int]) -> None:
             self.notes[index] = done, counted
 
-        def read(self) -> dict[int, tuple[int, dict[str, int]]]:
+        def read(self) -> dict[int, Note]:
             notes, self.notes = self.notes, {}
             return notes
 
@@ -339,16 +331,24 @@ def _start_tally(ray: Any) -> Any:
     return ray.remote(Tally).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
 
 
-def _read_tally(ray: Any, tally: Any, asked: Any, progress: TaskProgress) -> Any:
+def _sum_of_notes(noted: Mapping[int, Note]) -> tuple[int, Mapping[str, int]]:
+    """Return the amount that tasks have done, and the sums of their further counts."""
+    counted: Counter[str] = Counter()
+    for _, counts in noted.values():
+        counted.update(counts)
+    return sum(done for done, _ in noted.values()), counted
+
+
+def _read_tally(ray: Any, tally: Any, asked: Any, noted: dict[int, Note]) -> Any:
     """Add the notes that have arrived, and ask for more. Progress is shown only, so errors do no harm."""
     with suppress(ray.exceptions.RayError):
         if asked is not None:
             ready, _ = ray.wait([asked], timeout=0)
             if not ready:
                 return asked
-            for index, (done, counted) in ray.get(asked).items():
-                progress.done[index] = done
-                progress.counted[index] = counted
+            for index, note in ray.get(asked).items():
+                if note[0] >= noted.get(index, note)[0]:  # not one that is older than the last one, or of an earlier attempt
+                    noted[index] = note
         return tally.read.remote()
     return None
 

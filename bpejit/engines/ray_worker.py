@@ -56,24 +56,30 @@ class TaskReport:
     tally : actor, optional
     index : int
         The index of the task.
+
+    Attributes
+    ----------
+    last : (int, dict of str to int)
+        The last amount, and the further counts.
     """
 
     def __init__(self, tally: Any, index: int) -> None:
         self._tally = tally
         self._index = index
-        self._counted: dict[str, int] = {}
+        self.last: tuple[int, dict[str, int]] = 0, {}
         self._next = 0.0
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:  # noqa: ARG002
         """Report an amount, not more often than the driver looks."""
+        self.last = done, self.last[1]
         now = time.monotonic()
         if self._tally is not None and now >= self._next:
             self._next = now + NOTE_SECONDS
-            self._tally.note.remote(self._index, done, self._counted)
+            self._tally.note.remote(self._index, *self.last)
 
     def details(self, **counted: int) -> None:
         """Report further counts with the next amount."""
-        self._counted = counted
+        self.last = self.last[0], counted
 
     def message(self, text: str) -> None:
         """Ignore remarks: the driver makes its own."""
@@ -82,7 +88,7 @@ class TaskReport:
 def run_task(
     versions: Mapping[str, str], function: str, key: str, shared: bytes, arguments: bytes, index: int, tally: Any
 ) -> tuple[str, str, Any]:
-    """Run a task; return what became of it, the name of the node, and the result or the error.
+    """Run a task; return what became of it, the name of the node, and the result with the last report, or the error.
 
     Parameters
     ----------
@@ -107,7 +113,9 @@ def run_task(
         if key not in _shared:
             _shared.clear()
             _shared[key] = pickle.loads(shared)  # by the driver
-        return "done", "", run(_shared[key], *pickle.loads(arguments), report=TaskReport(tally, index))
+        report = TaskReport(tally, index)
+        result = run(_shared[key], *pickle.loads(arguments), report=report)
+        return "done", "", (result, report.last)
     except BpejitError as error:
         return "failed", node_name(), error
     except Exception as error:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines.base import Progress, remarks, report_details
-from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
+from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
@@ -45,14 +46,23 @@ def choose_parts(plan: JobPlan, slots: int) -> int:
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
 
 
-def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> JobResult:
-    """Run a job on a cluster; the outputs are those of `run_job`.
+def plan_on_cluster(plan: JobPlan, address: str | None, workers: int | None) -> tuple[int, int, str]:
+    """Return how many tasks run at the same time, the number of parts, and what the cluster is. A local one is not started."""
+    plan.check_shared()
+    slots, name = describe_cluster(address, workers)
+    parts = choose_parts(plan, slots)
+    return min(slots, parts), parts, name
+
+
+def run_on_cluster(plan: JobPlan, address: str | None, workers: int | None, report: Progress) -> JobResult:
+    """Run a job on a Ray cluster; the outputs are those of `run_job`.
 
     Parameters
     ----------
     plan : JobPlan
         Of the whole job.
-    cluster : RayCluster
+    address, workers
+        See `bpejit.engines.ray_cluster.connected`.
     report : callable
         Progress.
 
@@ -60,6 +70,14 @@ def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> J
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
+    plan.check_shared()
+    with connected(address, workers=workers) as cluster:
+        remarks(report)(f"{plan.doing} on {cluster.describe()}")
+        return replace(_run_whole(plan, cluster, report), cluster=cluster.describe())
+
+
+def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResult:
+    """Run all parts of a job that are missing, and join them."""
     begun = working_time()
     seconds = Seconds()
     parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
@@ -72,8 +90,9 @@ def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> J
         seen = [] if plan.remote else [absolute_path(plan.folder / MANIFEST)]
         cluster.prepare_nodes(plan.stage, shared.kernels, [*seen, *plan.seen_by_nodes()])
         seconds.plan = working_time() - begun
-        kept = _find_parts(plan, parts)
-        totals, memory = _Run(plan, parts, kept, report).run(cluster, shared)
+        found = _find_parts(plan, parts)
+        before = sum(found, Totals())
+        totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
         plan.check_totals(totals)
     with naming_output(plan.names.out):
@@ -84,7 +103,6 @@ def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> J
             "process; expected those of this job: run it again"
         )
     seconds.finish = working_time() - begun - seconds.plan - seconds.encode
-    before = sum(kept, Totals())
     return JobResult(
         totals,
         finished._replace(totals=totals),
@@ -98,84 +116,53 @@ def run_on_cluster(plan: JobPlan, cluster: RayCluster, *, report: Progress) -> J
     )
 
 
-class _Run:
-    """The parts of a job that are not complete, as tasks.
+def _run_parts(
+    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: Any, report: Progress
+) -> tuple[Totals, int]:
+    """Run the parts of a job that are not complete, as tasks; return the totals of all parts, and the peak memory of a worker.
 
-    Parameters
-    ----------
-    plan : JobPlan
-    parts : int
-    kept : list of Totals
-        What an earlier run has finished of each part.
-    report : callable
+    What an earlier run has finished of each part is `found`.
     """
+    kept = sum(found, Totals())
+    size = None if plan.size is None else max(plan.size - kept.read, 0)
 
-    def __init__(self, plan: JobPlan, parts: int, kept: Sequence[Totals], report: Progress) -> None:
-        self._plan = plan
-        self._parts = parts
-        self._found = list(kept)
-        self._kept_bytes = sum(totals.read for totals in kept)
-        self._report = report
-        self._done = [totals.read for totals in kept]
-        self._counted = [{"tokens": totals.tokens, "documents": totals.documents} for totals in kept]
-        if plan.remote is not None:
-            self._missing = sorted({*range(parts)} - {*plan.remote.stored_parts(parts)})
-        else:
-            self._missing = missing_parts(plan.folder, parts)
-        self._ended: set[int] = set()
+    def advance(done: int, counted: Mapping[str, int]) -> None:
+        more = {name: getattr(kept, name) + counted.get(name, 0) for name in ("tokens", "documents")}
+        report_details(report, **more)
+        report("encode", done, size, "bytes")
 
-    def run(self, cluster: RayCluster, shared: Any) -> tuple[Totals, int]:
-        """Run the tasks; return the totals of all parts, and the peak memory of a worker."""
-        stage = self._plan.stage
-        tasks = []
-        for part in self._missing:
-            units, paths = self._plan.units_of_nodes(part, self._parts)
-            arguments = (part, self._parts, units, modified_times(paths))
-            tasks.append(
-                ClusterTask(f"{stage} part {part + 1}/{self._parts}", "bpejit.jobs.cluster_jobs:run_part_task", arguments)
-            )
-        memory = 0
-        warned: set[str] = set()
-        self._show()
-        for index, (fields, peak, messages) in cluster.run(tasks, shared, self._advance):
-            for message in sorted(messages - warned):
-                warn_user(message)
-            warned |= messages
-            part = self._missing[index]
-            totals = self._found[part] = self._plan.given_names(Totals.from_json(fields))
-            self._ended.add(part)
-            self._done[part] = totals.read
-            self._counted[part] = {"tokens": totals.tokens, "documents": totals.documents}
-            memory = max(memory, peak)
-            self._show()
-        return sum(self._found, Totals()), memory
-
-    def _advance(self, progress: TaskProgress) -> None:
-        for index, amount in progress.done.items():
-            part = self._missing[index]
-            if part not in self._ended:
-                self._done[part] = amount
-                self._counted[part] = progress.counted[index] or self._counted[part]
-        self._show()
-
-    def _show(self) -> None:
-        counted = {name: sum(counts.get(name, 0) for counts in self._counted) for name in ("tokens", "documents")}
-        report_details(self._report, **counted)
-        size = self._plan.size
-        total = None if size is None else max(size - self._kept_bytes, 0)
-        self._report("encode", sum(self._done) - self._kept_bytes, total, "bytes")
+    if plan.remote is not None:
+        missing = sorted({*range(parts)} - {*plan.remote.stored_parts(parts)})
+    else:
+        missing = missing_parts(plan.folder, parts)
+    tasks = []
+    for part in missing:
+        units, paths = plan.units_of_nodes(part, parts)
+        arguments = (part, parts, units, modified_times(paths), found[part])
+        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
+    memory = 0
+    warned: set[str] = set()
+    advance(0, {})
+    for index, (totals, peak, messages) in cluster.run(tasks, shared, advance):
+        for message in sorted(messages - warned):
+            warn_user(message)
+        warned |= messages
+        found[missing[index]] = plan.given_names(totals)
+        memory = max(memory, peak)
+    return sum(found, Totals()), memory
 
 
 def run_part_task(
-    shared: Any, part: int, parts: int, units: list[Any], times: dict[str, int | None], *, report: TaskReport
-) -> tuple[dict[str, Any], int, set[str]]:
+    shared: Any, part: int, parts: int, units: list[Any], times: dict[str, int | None], known: Totals, *, report: TaskReport
+) -> tuple[Totals, int, set[str]]:
     """Work on a part of a job: a task. It goes on from the part's last checkpoint.
 
-    The inputs must have the modification times that they have on the driver: a node may have an old copy.
+    The inputs must have the modification times that they have on the driver: a node may have an old copy. What has been done is
+    reported without what the driver has found of the part, `known`.
 
     Returns
     -------
-    totals : dict
+    totals : Totals
     memory : int
         Peak resident memory of the worker.
     messages : set of str
@@ -188,10 +175,11 @@ def run_part_task(
     before = Totals() if plan.remote else _kept_totals(part_folder(plan.folder, part, parts))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BpejitWarning)
-        shifted = ShiftedReport(report, None, before.read)
+        counted = {"tokens": -known.tokens, "documents": -known.documents}
+        shifted = ShiftedReport(report, None, before.read - known.read, **counted)
         result = run_part(plan, workers=1, engine="serial", report=shifted, joins=False, patience=PATIENCE)
     messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
-    return result.totals.as_json(), peak_memory()[0], messages
+    return result.totals, peak_memory()[0], messages
 
 
 def join_in_task(
@@ -204,10 +192,8 @@ def join_in_task(
     """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
     report("combine", 0, total, "tokens")
 
-    def advance(progress: TaskProgress) -> None:
-        report("combine", sum(progress.done.values()), total, "tokens")
-
-    for _ in cluster.run([ClusterTask(f"{plan.stage} join", "bpejit.jobs.cluster_jobs:join_task", ())], shared, advance):
+    task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
+    for _ in cluster.run([task], shared, lambda done, _: report("combine", done, total, "tokens")):
         report("combine", total, total, "tokens")
     if plan.remote is None:
         return plan.names.find_complete(plan.job)

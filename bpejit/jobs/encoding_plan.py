@@ -19,7 +19,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
-from bpejit.corpus.sources import Source, absolute_path, absolute_sources, given_names, rename_records
+from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.codec import warm_encoding
@@ -77,6 +77,7 @@ class EncodingPlan(JobPlan):
 
     stage: ClassVar[str] = "bpejit encode"
     what: ClassVar[str] = "this job"
+    doing: ClassVar[str] = "encoding"
     done: ClassVar[str] = "encoded"
 
     @property
@@ -163,6 +164,11 @@ class EncodingPlan(JobPlan):
     def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:
         """Return a context that keeps a brief part after an error."""
         return keeping_brief(folder, self.identity(), done)
+
+    def check_shared(self) -> None:
+        """Raise OptionError if the job is a part, or an input is a pipe."""
+        super().check_shared()
+        check_shared_sources(self.sources)
 
     def seen_by_nodes(self) -> list[str]:
         """Return the first and the last local input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +17,7 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
-from bpejit.engines.base import Progress, remarks, report_details
+from bpejit.engines.base import Progress, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.document_tokens import DocumentTokens
@@ -151,27 +151,12 @@ def encode_files(
         contents=contents,
         read=read,
     )
-    if engine == RAY:
-        _check_parts(sources, options)
-    if dry_run and engine == RAY:
-        return _plan_on_cluster(plan, workers, ray_address, contents)
     if dry_run:
-        kept = kept_of_job(out, per_input=options.per_input) if options.resume else None
-        tokens, seconds = estimate_job(plan, workers or count_cpus())
-        return EncodeReport(
-            *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
-            units=len(plan.mine),
-            kept_units=kept.units if kept else 0,
-        )
-    cluster_name = ""
+        return _plan_report(plan, out, engine, workers, ray_address, contents)
     if engine == RAY:
-        from bpejit.engines.ray_cluster import connected
         from bpejit.jobs.cluster_jobs import run_on_cluster
 
-        with connected(ray_address, workers=workers) as cluster:
-            cluster_name = cluster.describe()
-            remarks(report)(f"encoding on {cluster_name}")
-            result = run_on_cluster(plan, cluster, report=report)
+        result = run_on_cluster(plan, ray_address, workers, report)
     else:
         result = run_job(plan, workers=workers, engine=engine, report=report)
     finished = result.finished
@@ -196,44 +181,35 @@ def encode_files(
         peak_memory=memory,
         worker_memory=result.worker_memory if engine == RAY else worker_memory,
         parts=result.parts,
-        cluster=cluster_name,
+        cluster=result.cluster,
         new_bytes=result.new_bytes,
         part="/".join(map(str, options.part or ())),
     )
 
 
-def _check_parts(sources: Sequence[Source], options: JobOptions) -> None:
-    """Raise an exception if a job cannot be divided into parts for a cluster."""
-    if options.part is not None:
-        raise OptionError(
-            "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
-        )
-    pipes = [source.path for source in sources if source.size is None]
-    if pipes:
-        name = "standard input" if pipes[0] == "-" else f"`{pipes[0]}`"
-        raise OptionError(
-            f"{name} can be read only once, and only here; expected files that all nodes of the cluster read: write the text "
-            "to files first, or use another engine"
-        )
+def _plan_report(
+    plan: EncodingPlan,
+    out: str | os.PathLike[str],
+    engine: str,
+    workers: int | None,
+    ray_address: str | None,
+    contents: Contents,
+) -> EncodeReport:
+    """Return the report of a dry run."""
+    slots, parts, cluster = workers or count_cpus(), 1, ""
+    if engine == RAY:
+        from bpejit.jobs.cluster_jobs import plan_on_cluster
 
-
-def _plan_on_cluster(plan: EncodingPlan, workers: int | None, ray_address: str | None, contents: Contents) -> EncodeReport:
-    """Return the plan of a job on a cluster, which is asked for its size. A local one is not started."""
-    from bpejit.engines.ray_cluster import describe_cluster
-    from bpejit.jobs.cluster_jobs import choose_parts
-
-    slots, name = describe_cluster(ray_address, workers)
-    out = plan.names.out if plan.remote is None else plan.remote.url
+        slots, parts, cluster = plan_on_cluster(plan, ray_address, workers)
     kept = kept_of_job(out, per_input=plan.options.per_input) if plan.options.resume else None
-    parts = choose_parts(plan, slots)
-    tokens, seconds = estimate_job(plan, min(slots, parts))
+    tokens, seconds = estimate_job(plan, slots)
     return EncodeReport(
         *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
         units=len(plan.mine),
         kept_units=kept.units if kept else 0,
-        worker_memory=peak_memory()[0],
+        worker_memory=peak_memory()[0] if cluster else 0,
         parts=parts,
-        cluster=name,
+        cluster=cluster,
     )
 
 

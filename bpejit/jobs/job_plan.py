@@ -42,6 +42,7 @@ import numpy as np
 
 from bpejit.corpus.fingerprints import times_sha256
 from bpejit.engines.base import Engine, Job, Progress
+from bpejit.errors import OptionError
 from bpejit.jobs.checkpoints import identify_part
 from bpejit.jobs.job_folder import Kept, job_folder, read_record
 from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
@@ -107,6 +108,8 @@ class JobResult:
         The number of parts of the job.
     new_bytes : int
         Bytes of text that this run has encoded.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
     """
 
     totals: Totals
@@ -118,6 +121,7 @@ class JobResult:
     worker_memory: int = 0
     parts: int = 1
     new_bytes: int = 0
+    cluster: str = ""
 
 
 class CompletePart(NamedTuple):
@@ -355,6 +359,9 @@ class JobPlan(ABC):
     what: ClassVar[str]
     """What messages call the job."""
 
+    doing: ClassVar[str]
+    """What messages say of a run."""
+
     done: ClassVar[str]
     """What messages say of finished units."""
 
@@ -438,6 +445,13 @@ class JobPlan(ABC):
     def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:  # noqa: ARG002
         """Return a context that keeps a brief part after an error, so that it can be resumed."""
         return nullcontext()
+
+    def check_shared(self) -> None:
+        """Raise OptionError if the machines of a cluster cannot divide the job among them."""
+        if self.options.part is not None:
+            raise OptionError(
+                "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
+            )
 
     @abstractmethod
     def seen_by_nodes(self) -> list[str]:

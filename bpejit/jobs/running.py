@@ -147,15 +147,17 @@ class ShiftedReport:
         Bytes of input of the job.
     done : int
         Bytes that were done before.
+    **counted
+        Tokens and documents that were counted before.
     """
 
-    def __init__(self, report: Progress, total: int | None, done: int = 0) -> None:
+    def __init__(self, report: Progress, total: int | None, done: int = 0, **counted: int) -> None:
         self._report = report
         self._total = total
         self._before = done
         self._done = 0
         self._counted: dict[str, int] = {}
-        self._counted_before: dict[str, int] = {}
+        self._counted_before = counted
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Report an amount, with what was done before."""

@@ -12,7 +12,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import data_text
 from helpers.cli import snapshot
@@ -20,10 +19,6 @@ from helpers.cluster import LocalCluster, Midway
 from helpers.datagen import write_problem
 
 import bpejit
-from bpejit.arrays import PretokenTable
-from bpejit.counting.cluster_counting import partition_numbers, write_partitions
-from bpejit.counting.spilling import SpilledRuns
-from bpejit.counting.table_streams import slice_table
 from bpejit.engines import ray_cluster
 from bpejit.engines.ray_cluster import ClusterTask
 from bpejit.engines.ray_worker import installed_versions
@@ -298,26 +293,3 @@ def test_without_ray(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EngineError, match=r"needs the package `ray`.*pip install 'bpejit\[ray\]'"):
         bpejit.count("in", engine="ray")
-
-
-def test_partitions_depend_on_the_bytes_alone(tmp_path: Path) -> None:
-    words = sorted({data_text("code.txt")[begin : begin + 1 + begin % 23] for begin in range(0, 40_000, 3)})
-    table = table_of(words)
-    numbers = partition_numbers(table, 7)
-    assert set(numbers.tolist()) == set(range(7))
-    assert min(np.bincount(numbers)) > len(words) / 14
-    single = [int(partition_numbers(table_of([word]), 7)[0]) for word in words[:300]]
-    assert single == numbers[:300].tolist()
-    runs = write_partitions(tmp_path, iter([slice_table(table, 0, 5000), slice_table(table, 5000, len(words))]), 7)
-    assert sum(run.n for run in runs) == len(words)
-    indices = {word: index for index, word in enumerate(words)}
-    for number, run in enumerate(runs):
-        found = SpilledRuns(str(tmp_path), [run]).read_table()
-        mine = [word for word, chosen in zip(words, numbers.tolist(), strict=True) if chosen == number]
-        assert found == table_of(mine, [indices[word] + 1 for word in mine])
-
-
-def table_of(words: list[bytes], counts: list[int] | None = None) -> PretokenTable:
-    starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
-    numbers = np.arange(1, len(words) + 1) if counts is None else np.array(counts)
-    return PretokenTable(np.frombuffer(b"".join(words), np.uint8), starts, numbers.astype(np.int64))

@@ -59,6 +59,7 @@ class DatasetPlan(JobPlan):
 
     stage: ClassVar[str] = "bpejit datagen"
     what: ClassVar[str] = "this data set"
+    doing: ClassVar[str] = "generating"
     done: ClassVar[str] = "generated"
 
     def worker_job(self) -> SampleJob:

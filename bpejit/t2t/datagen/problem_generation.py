@@ -16,7 +16,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sources import Source
 from bpejit.engines import AUTO, RAY, make_engine
-from bpejit.engines.base import Progress, no_progress, remarks
+from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
@@ -183,7 +183,10 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
             new = _report_paths([folder / name for name in missing], remote)
             return replace(found, vocabularies=paths, new_vocabularies=new)
         if options.engine == RAY:
-            result = _generate_on_cluster(plan, problem, options)
+            from bpejit.jobs.cluster_jobs import run_on_cluster
+
+            _check_described(plan, problem)
+            result = run_on_cluster(plan, options.ray_address, options.workers, options.report)
         else:
             result = run_job(plan, workers=options.workers, engine=options.engine, report=options.report)
     result.seconds.plan += stages.pop("plan")
@@ -194,7 +197,10 @@ def _plan_report(plan: DatasetPlan, problem: Problem, options: GenerationOptions
     """Return the report of a dry run; `estimated` is False if there are no vocabularies to encode a sample with."""
     parts, cluster = 0, ""
     if options.engine == RAY:
-        slots, parts, cluster = _plan_on_cluster(plan, problem, options)
+        from bpejit.jobs.cluster_jobs import plan_on_cluster
+
+        _check_described(plan, problem)
+        slots, parts, cluster = plan_on_cluster(plan, options.ray_address, options.workers)
     else:
         slots = make_engine(options.engine, options.workers, input_bytes=plan.size, returns_arrays=True).workers
     examples, ids, seconds = _estimate_generation(plan, slots) if estimated else (0, 0, 0.0)
@@ -268,28 +274,6 @@ def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationRe
     return _report(JobResult(totals, finished, totals.units, totals.units, 0, Seconds(finish=seconds)), (), seconds)
 
 
-def _generate_on_cluster(plan: DatasetPlan, problem: Problem, options: GenerationOptions) -> JobResult:
-    """Generate a data set on a Ray cluster."""
-    from bpejit.engines.ray_cluster import connected
-    from bpejit.jobs.cluster_jobs import run_on_cluster
-
-    _check_cluster_job(plan, problem)
-    with connected(options.ray_address, workers=options.workers) as cluster:
-        remarks(options.report)(f"generating on {cluster.describe()}")
-        return run_on_cluster(plan, cluster, report=options.report)
-
-
-def _plan_on_cluster(plan: DatasetPlan, problem: Problem, options: GenerationOptions) -> tuple[int, int, str]:
-    """Return how many tasks of a job run on a Ray cluster at the same time, the number of parts, and what the cluster is."""
-    from bpejit.engines.ray_cluster import describe_cluster
-    from bpejit.jobs.cluster_jobs import choose_parts
-
-    _check_cluster_job(plan, problem)
-    slots, name = describe_cluster(options.ray_address, options.workers)
-    parts = choose_parts(plan, slots)
-    return min(slots, parts), parts, name
-
-
 def _estimate_generation(plan: DatasetPlan, workers: int) -> tuple[int, int, float]:
     """Return the expected numbers of examples and ids, and the seconds until they are shuffled; zeros if unknown."""
     sample = run_sample(plan.worker_job().start(), plan.mine, SampleChunker())
@@ -298,11 +282,7 @@ def _estimate_generation(plan: DatasetPlan, workers: int) -> tuple[int, int, flo
     return round(examples * share), round(sum(chunk.ids for chunk in sample.results) * share), seconds
 
 
-def _check_cluster_job(plan: DatasetPlan, problem: Problem) -> None:
-    if plan.options.part is not None:
-        raise OptionError(
-            "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
-        )
+def _check_described(plan: DatasetPlan, problem: Problem) -> None:
     if problem.inputs_of(plan.names.splits[0][0]) is None:
         raise OptionError(
             f"the problem {problem.name} is a Python class, which other machines may not have; expected a problem that a file "
