@@ -158,7 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set"))
 
 
-OTHER_DISTRIBUTIONS = {"google": "protobuf", "google_crc32c": "google-crc32c", "tiktoken_ext": "tiktoken"}
+OTHER_DISTRIBUTIONS = {"google": "protobuf", "tiktoken_ext": "tiktoken"}
 """Distributions of modules with other names."""
 
 

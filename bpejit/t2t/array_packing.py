@@ -12,14 +12,12 @@ from bpejit import arguments
 from bpejit.arrays import Array, as_array
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
-from bpejit.t2t.example_arrays import Examples, Lists, checked_lists, ids_as_uint32
+from bpejit.t2t.example_arrays import Examples, Lists, checked_lists
 
 Example = dict[str, Array]
 
 _BATCH = 1 << 12
 """Number of examples that `pack_examples` packs at a time."""
-
-_HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
 class _Options(NamedTuple):
@@ -132,7 +130,8 @@ def pack_example_arrays(
     Returns
     -------
     dict of str to (ids, starts)
-        The features that `pack_examples` yields: uint32 [ids] and int64 [n + 1].
+        The features that `pack_examples` yields: `targets` and `inputs` are int64 [ids], the others uint32 [ids]; and starts
+        int64 [n + 1].
 
     Raises
     ------
@@ -143,7 +142,7 @@ def pack_example_arrays(
 
     Notes
     -----
-    Some 3 ns per id, and 10 ns per example. If there are negative ids, or ids from 2^32 on, those of the feature are int64.
+    Some 3 ns per id, and 10 ns per example.
     """
     options = _checked(has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
     given: dict[str, Lists] = {}
@@ -199,32 +198,16 @@ def _pack(
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
         starts = np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
         own = as_array(begins[name], np.int64, "begins")
-        filled = []
-        for half in _halves(given[name][0]):
-            outs = [np.zeros(int(starts[-1]), dtype=np.uint32) for _ in range(3)]
-            fill_packs(half, own, sizes[name], order, ordered, starts, spacing, *outs)
-            filled.append(outs)
-        out, segments, positions = filled[0]
-        if len(filled) > 1:
-            out = (out | filled[1][0].astype(np.uint64) << _HALF).view(np.int64)
-        for kind, values in (("", out), ("_segmentation", segments), ("_position", positions)):
-            found[f"{name}{kind}"] = values, starts
+        outs = {kind: np.zeros(int(starts[-1]), np.uint32 if kind else np.int64) for kind in ("", "_segmentation", "_position")}
+        fill_packs(as_array(given[name][0], np.int64, "ids"), own, sizes[name], order, ordered, starts, spacing, *outs.values())
+        found |= {f"{name}{kind}": (values, starts) for kind, values in outs.items()}
     parts = [(given[name][0], begins[name], sizes[name]) for name in names]
     return found, packs, parts, min(queue_size, n_packs - int(alone.sum()))
 
 
-def _halves(ids: Array) -> list[Array]:
-    """Return ids as uint32, or if they need more bits, their low and their high halves."""
-    narrow = ids_as_uint32(ids)
-    if narrow is not None:
-        return [as_array(narrow, np.uint32, "ids")]
-    wide = ids.astype(np.int64).view(np.uint64)
-    return [(wide & _LOW_HALF).astype(np.uint32), (wide >> _HALF).astype(np.uint32)]
-
-
 def _single_inputs(n: int) -> Lists:
     """Return the inputs of examples that have only targets: a 0 for each."""
-    return np.zeros(n, dtype=np.uint32), np.arange(n + 1, dtype=np.int64)
+    return np.zeros(n, dtype=np.int64), np.arange(n + 1, dtype=np.int64)
 
 
 def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Array, Array]:

@@ -24,7 +24,7 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t.record_reading import gather_records
 from bpejit.storage.files import StrPath, read_error, write_error
-from bpejit.t2t.example_arrays import find_records, read_record_blocks
+from bpejit.t2t.tfrecords import find_records, read_record_blocks
 
 WriteRecords = Callable[[Array, Array], object]
 """Receives framed records, uint8 [bytes], and where each starts and the last one ends. Both are valid until the next call."""

@@ -1,4 +1,4 @@
-"""TFRecord files of tf.train.Example, with the packages `protobuf` and `google-crc32c` instead of TensorFlow.
+"""TFRecord files of tf.train.Example, without TensorFlow.
 
 A record is its length, the checksum of the length, the data and its checksum:
 
@@ -10,28 +10,159 @@ A record is its length, the checksum of the length, the data and its checksum:
 
 from __future__ import annotations
 
-import os
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bpejit.errors import BpejitError, CorpusError, OutputError, TokenFileError, shorten
+from bpejit import arguments
+from bpejit.arrays import Array, as_array
+from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
+from bpejit.kernels.constants import DONE, NEED_SPACE, TEXT_PADDING
+from bpejit.kernels.t2t import record_reading
+from bpejit.kernels.t2t.record_writing import FRAME_BYTES, POLYNOMIAL
 from bpejit.storage.files import StrPath, read_error
 
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM = struct.Struct("<I")
-
-_MASK = 0xA282EAD8
-"""Added to a rotated checksum, since the CRC of data that contain their own CRC is a constant."""
+_BLOCK_BYTES = 1 << 22
+_LOW_BYTE = np.uint32(0xFF)
 
 
-def _extra(module: str, error: type[BpejitError]) -> Any:
-    return import_extra(module, "a TFRecord file", extra="t2t", error=error)
+@lru_cache(maxsize=1)
+def crc_tables() -> Array:
+    """Return the tables of `masked_crc`: uint32 [8 * 256]."""
+    register: Array = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        register = register >> 1 ^ np.where(register & 1, np.uint32(POLYNOMIAL), np.uint32(0))
+    tables = [register]
+    for _ in range(7):
+        tables.append(tables[-1] >> 8 ^ register[tables[-1] & _LOW_BYTE])
+    return np.concatenate(tables)
+
+
+def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Array]:
+    """Return some of several records, in another order.
+
+    Parameters
+    ----------
+    data : uint8 [bytes]
+        Framed records, followed by TEXT_PADDING bytes of the same memory, as those of `write_examples`.
+    starts : int64 [n + 1]
+    order : int64 [m]
+        The numbers of the records, from 0 to n - 1, which is not checked.
+
+    Returns
+    -------
+    data : uint8 [bytes]
+    starts : int64 [m + 1]
+    """
+    new = np.zeros(order.size + 1, dtype=np.int64)
+    np.cumsum(np.diff(starts)[order], out=new[1:])
+    out = np.empty(int(new[-1]) + TEXT_PADDING, dtype=np.uint8)
+    record_reading.gather_records(data, starts, order, out)
+    return out[: new[-1]], new
+
+
+def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, first_record: int = 0) -> Array:
+    """Return where each record starts and the last one ends, after checking all checksums.
+
+    Parameters
+    ----------
+    data : uint8 [bytes]
+        Complete records.
+    source : str
+        Noun or path for messages.
+    first_byte, first_record : int
+        Position of the data in its source, and the number of its first record, for messages.
+
+    Returns
+    -------
+    int64 [n + 1]
+
+    Raises
+    ------
+    TokenFileError
+        If a checksum is wrong, or the last record is incomplete.
+    """
+    data = as_array(data, np.uint8, "data")
+    starts, status = _scan(data, data.size)
+    if status != DONE:
+        raise _damage(status, source, first_byte + int(starts[-1]), first_record + starts.size - 1)
+    return starts
+
+
+def _scan(data: Array, stop: int) -> tuple[Array, int]:
+    """Return the starts of complete records and the end of the last one, and a status of `scan_records`."""
+    starts = np.empty(stop // 64 + 2, dtype=np.int64)
+    state = np.zeros(2, dtype=np.int64)
+    while True:
+        status = record_reading.scan_records(data, stop, crc_tables(), starts, state)
+        if status != NEED_SPACE:
+            return starts[: int(state[record_reading.N_RECORDS]) + 1].copy(), status
+        starts = np.concatenate([starts, np.empty_like(starts)])
+
+
+_FOUND = {
+    record_reading.INCOMPLETE: "is truncated",
+    record_reading.WRONG_LENGTH: "has a wrong checksum of its length",
+    record_reading.WRONG_DATA: "has a wrong checksum of its data",
+}
+
+
+def _damage(status: int, source: str, position: int, number: int) -> TokenFileError:
+    return TokenFileError(
+        f"{source}: record {number:,} at byte {position:,} {_FOUND[status]}; expected complete TFRecord data without "
+        "compression: write it again"
+    )
+
+
+def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[Array, Array]]:
+    """Yield the framed records of a TFRecord file in blocks, after checking all checksums.
+
+    Parameters
+    ----------
+    path : path
+    block_bytes : int
+        Size of a block, except for a longer record.
+
+    Yields
+    ------
+    data : uint8 [bytes]
+        With TEXT_PADDING bytes after the last record. Valid until the next block.
+    starts : int64 [n + 1]
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, a checksum is wrong, or the last record is incomplete.
+    """
+    path = arguments.path("path", path, error=TokenFileError)
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            buffer = np.empty(max(block_bytes, FRAME_BYTES) + TEXT_PADDING, dtype=np.uint8)
+            filled = first_byte = first_record = 0
+            while True:
+                n_read = file.readinto(buffer[filled : buffer.size - TEXT_PADDING].data)
+                filled += n_read or 0
+                starts, status = _scan(buffer, filled)
+                end = int(starts[-1])
+                if status not in (DONE, record_reading.INCOMPLETE) or (not n_read and filled > end):
+                    raise _damage(status, f"`{path}`", first_byte + end, first_record + starts.size - 1)
+                if end:
+                    yield buffer, starts
+                if not n_read:
+                    return
+                buffer[: filled - end] = buffer[end:filled].copy()
+                filled -= end
+                first_byte += end
+                first_record += starts.size - 1
+                if filled == buffer.size - TEXT_PADDING:
+                    buffer = np.concatenate([buffer, np.empty_like(buffer)])
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
 
 
 _SCHEMA = """
@@ -57,65 +188,20 @@ message_type {
   }
 }
 message_type { name: "Example" field { name: "features" number: 1 type: TYPE_MESSAGE type_name: ".tensorflow.Features" } }
-message_type { name: "EncodedExample" field { name: "features" number: 1 type: TYPE_BYTES } }
 """
-"""The messages. Fields of EncodedExample have the same bytes as those of Example, from Features that are already encoded."""
+
+
+def _protobuf(module: str) -> Any:
+    return import_extra(f"google.protobuf.{module}", "a TFRecord file", extra="t2t", error=TokenFileError)
 
 
 @lru_cache(maxsize=1)
-def _message_classes() -> dict[str, Any]:
-    """Return the classes of messages, in a pool of their own: TensorFlow may be loaded in the same process."""
-    file = _extra("google.protobuf.descriptor_pb2", OutputError).FileDescriptorProto()
-    pool = _extra("google.protobuf.descriptor_pool", OutputError).DescriptorPool()
-    pool.Add(_extra("google.protobuf.text_format", OutputError).Parse(_SCHEMA, file))
-    factory = _extra("google.protobuf.message_factory", OutputError)
-    names = ("Example", "Features", "EncodedExample")
-    return {name: factory.GetMessageClass(pool.FindMessageTypeByName(f"tensorflow.{name}")) for name in names}
-
-
-def serialize_example(features: Mapping[str, Any]) -> bytes:
-    """Return an Example, with the features in the order of their names.
-
-    The order of a deterministic serialization is that of the implementation: some versions of protocol buffers write `inputs`
-    after `inputs_position`. So each feature is serialized by itself.
-
-    Parameters
-    ----------
-    features : dict of str to a list or array
-        Integers, floats, or str or bytes; the first element decides, as in `to_example` of Tensor2Tensor.
-
-    Raises
-    ------
-    CorpusError
-        (a ValueError) If a feature is empty, or has elements of another type.
-    OutputError
-        If a package is not installed.
-    """
-    classes = _message_classes()
-    entries = []
-    for name in sorted(features):
-        values = features[name]
-        message = classes["Features"]()
-        target = message.feature
-        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        if not listed:
-            raise CorpusError(f"the feature {shorten(name)} is empty; expected at least one element: leave out this example")
-        first = listed[0]
-        try:
-            if isinstance(first, (int, np.integer)):
-                target[name].int64_list.value.extend(listed)
-            elif isinstance(first, (float, np.floating)):
-                target[name].float_list.value.extend(listed)
-            else:
-                data = [value.encode() if isinstance(value, str) else value for value in listed]
-                target[name].bytes_list.value.extend(data)
-        except (TypeError, ValueError) as cause:
-            raise CorpusError(
-                f"the feature {shorten(name)} is {shorten(listed)}: {cause}; expected integers below 2^63, floats, or text: "
-                "give elements of one type"
-            ) from cause
-        entries.append(message.SerializeToString())
-    return classes["EncodedExample"](features=b"".join(entries)).SerializeToString()  # type: ignore[no-any-return]
+def _message_class() -> Any:
+    """Return the class of an Example, in a pool of its own: TensorFlow may be loaded in the same process."""
+    file = _protobuf("descriptor_pb2").FileDescriptorProto()
+    pool = _protobuf("descriptor_pool").DescriptorPool()
+    pool.Add(_protobuf("text_format").Parse(_SCHEMA, file))
+    return _protobuf("message_factory").GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
 
 
 def parse_example(data: bytes) -> dict[str, list[Any]]:
@@ -124,39 +210,16 @@ def parse_example(data: bytes) -> dict[str, list[Any]]:
     Raises
     ------
     TokenFileError
-        If it is not an Example.
+        If it is not an Example, or the package `protobuf` is not installed.
     """
     try:
-        example = _message_classes()["Example"].FromString(data)
-    except _extra("google.protobuf.message", TokenFileError).DecodeError as cause:
+        example = _message_class().FromString(data)
+    except _protobuf("message").DecodeError as cause:
         raise TokenFileError(
             f"a record is not an Example: {cause}; expected `tf.train.Example`: read files with such records"
         ) from cause
     found = example.features.feature
     return {name: list(getattr(found[name], found[name].WhichOneof("kind") or "int64_list").value) for name in sorted(found)}
-
-
-@lru_cache(maxsize=1)
-def _crc32c() -> Callable[[bytes], int]:
-    return _extra("google_crc32c", OutputError).value  # type: ignore[no-any-return]
-
-
-def masked_checksum(data: bytes) -> int:
-    """Return the masked CRC-32C of data."""
-    checksum = _crc32c()(data)
-    return ((checksum >> 15 | checksum << 17) + _MASK) & 0xFFFFFFFF
-
-
-def frame_record(data: bytes) -> bytes:
-    """Return the bytes of a record in a TFRecord file."""
-    length = _LENGTH.pack(len(data))
-    return b"".join((length, _CHECKSUM.pack(masked_checksum(length)), data, _CHECKSUM.pack(masked_checksum(data))))
-
-
-def example_records(examples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Yield the record of each example; written one after the other, they are a TFRecord file."""
-    for features in examples:
-        yield frame_record(serialize_example(features))
 
 
 def read_records(path: StrPath) -> Iterator[bytes]:
@@ -167,24 +230,6 @@ def read_records(path: StrPath) -> Iterator[bytes]:
     TokenFileError
         If the file cannot be read, is truncated, or a checksum is wrong.
     """
-    try:
-        with Path(path).open("rb") as file:
-            total = os.fstat(file.fileno()).st_size
-            position = 0
-            while head := file.read(_LENGTH.size):
-                length = _checked(head, file.read(_CHECKSUM.size), _LENGTH.size, path, position)
-                (size,) = _LENGTH.unpack(length)
-                yield _checked(file.read(min(size, total)), file.read(_CHECKSUM.size), size, path, position)
-                position += _LENGTH.size + size + 2 * _CHECKSUM.size
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
-
-
-def _checked(data: bytes, checksum: bytes, size: int, path: StrPath, position: int) -> bytes:
-    if len(data) == size and len(checksum) == _CHECKSUM.size and masked_checksum(data) == _CHECKSUM.unpack(checksum)[0]:
-        return data
-    found = "is truncated" if len(checksum) < _CHECKSUM.size else "has a wrong checksum"
-    raise TokenFileError(
-        f"`{path}`: the record at byte {position} {found}; expected a complete TFRecord file without compression: "
-        "write it again"
-    )
+    for data, starts in read_record_blocks(path):
+        for start, end in pairwise(starts.tolist()):
+            yield data[start + 12 : end - 4].tobytes()

@@ -11,7 +11,7 @@ from conftest import data_text, small
 from twins.subwords import ESCAPE_CHARACTERS, encode_words
 
 from bpejit.subword import SubwordTextEncoder
-from bpejit.t2t.tfrecords import frame_record, read_records, serialize_example
+from helpers.published_records import frame_record, published_data, serialize_example
 
 LINES = small(1500, 60)
 
@@ -90,4 +90,4 @@ def plain_shards(examples: Sequence[dict[str, list[int]]], shards: int, seed: in
 
 def records_of(paths: Sequence[Path]) -> list[bytes]:
     """Return the records of files, sorted."""
-    return sorted(record for path in paths for record in read_records(path))
+    return sorted(record for path in paths for record in published_data(path))

@@ -7,15 +7,13 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
+from helpers.published_records import example_records, frame_record, serialize_example
 from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, TokenFileError
 from bpejit.t2t import example_arrays
-from bpejit.t2t.example_arrays import find_records, order_records, read_examples, read_record_blocks, write_examples
-from bpejit.t2t.tfrecords import example_records, frame_record, read_records, serialize_example
-
-pytest.importorskip("google_crc32c")
-pytest.importorskip("google.protobuf")
+from bpejit.t2t.example_arrays import read_examples, write_examples
+from bpejit.t2t.tfrecords import find_records, order_records, read_record_blocks, read_records
 
 small = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20)
 wide = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5)
@@ -128,11 +126,13 @@ def test_damage_at_each_byte(tmp_path):
 
     def check(damaged, found):
         path.write_bytes(damaged)
-        for read in (lambda: find_records(np.frombuffer(damaged, np.uint8)), lambda: list(read_record_blocks(path))):
+        for read in (
+            lambda: find_records(np.frombuffer(damaged, np.uint8)),
+            lambda: list(read_record_blocks(path)),
+            lambda: list(read_records(path)),
+        ):
             with pytest.raises(TokenFileError, match=found):
                 read()
-        with pytest.raises(TokenFileError, match=r"truncated|checksum"):
-            list(read_records(path))
 
     for position in range(len(whole)):
         number = int(position >= starts[1])
@@ -179,6 +179,7 @@ def test_file_errors(tmp_path):
         ({"a": ([1], [0.5, 1.5])}, "the feature 'a' is"),
         ({"a": ([1.0], [0, 1])}, "ids of type float64"),
         ({"a": ([[1]], [0, 1])}, "shape"),
+        ({"a": (np.array([1, 2**63], np.uint64), [0, 2])}, "'a' is.*expected integers below 2\\^63"),
         ({"a": ([1], [])}, "starts"),
         ({"a": ([1, 2], [0, 1])}, "starts"),
         ({"a": ([1, 2], [0, 3, 2])}, "starts"),

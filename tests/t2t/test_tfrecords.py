@@ -7,31 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+import twins
+from helpers.published_records import example_records, frame_record, masked_checksum, serialize_example
 from hypothesis import given, strategies as st
 
-from bpejit.errors import CorpusError, OutputError, TokenFileError
+from bpejit.errors import TokenFileError
 from bpejit.t2t import tfrecords
 from bpejit.t2t.array_packing import pack_examples
-from bpejit.t2t.tfrecords import (
-    example_records,
-    frame_record,
-    masked_checksum,
-    parse_example,
-    read_records,
-    serialize_example,
-)
+from bpejit.t2t.tfrecords import find_records, parse_example, read_records
 
-pytest.importorskip("google_crc32c")
-crc32c = pytest.importorskip("crc32c")
 reader = pytest.importorskip("tfrecord.reader")
 
 integers = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20)
-
-
-def checksum(data: bytes) -> int:
-    """Return the masked checksum, as in the description of the format."""
-    found = crc32c.crc32c(data)
-    return (((found >> 15) | (found << 17) & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def write(path, examples):
@@ -74,9 +61,8 @@ def test_kinds_of_features(tmp_path):
 @given(st.binary(max_size=200))
 def test_checksums(data):
     record = frame_record(data)
-    length = struct.pack("<Q", len(data))
-    assert masked_checksum(data) == checksum(data)
-    assert record == length + struct.pack("<I", checksum(length)) + data + struct.pack("<I", checksum(data))
+    assert struct.pack("<I", masked_checksum(data)) == twins.records.masked_crc(data)
+    assert find_records(np.frombuffer(record, np.uint8)).tolist() == [0, len(record)]
 
 
 @given(integers, integers)
@@ -89,10 +75,10 @@ def test_features_are_in_the_order_of_their_names():
     data = serialize_example({name: [1] for name in names})
     parts = [serialize_example({name: [1]})[2:] for name in sorted(names)]
     assert data == bytes([0x0A, sum(map(len, parts))]) + b"".join(parts)
-    example = tfrecords._message_classes()["Example"].FromString(data)
+    example = tfrecords._message_class().FromString(data)
     assert sorted(example.features.feature) == sorted(names)
     distinct = serialize_example({"targets": [1, 2], "inputs": [3]})  # neither name begins with the other
-    assert tfrecords._message_classes()["Example"].FromString(distinct).SerializeToString(deterministic=True) == distinct
+    assert tfrecords._message_class().FromString(distinct).SerializeToString(deterministic=True) == distinct
 
 
 def test_known_record():
@@ -115,12 +101,6 @@ def test_packed_examples(tmp_path):
     }
 
 
-@pytest.mark.parametrize("values", [[], [1, "a"], [2**63], ["a", 1], [None], [1.5, "x"]])
-def test_invalid_features(values):
-    with pytest.raises(CorpusError, match="the feature 'inputs' is"):
-        serialize_example({"inputs": values})
-
-
 def test_damaged_files(tmp_path):
     path = tmp_path / "records"
     write(path, [{"a": [1, 2, 3]}, {"a": [4]}])
@@ -131,7 +111,9 @@ def test_damaged_files(tmp_path):
         if size in (0, second):
             assert len(list(read_records(path))) == bool(size)
             continue
-        with pytest.raises(TokenFileError, match=f"the record at byte {second if size > second else 0} is truncated"):
+        with pytest.raises(
+            TokenFileError, match=f"record {int(size > second)} at byte {second if size > second else 0} is truncated"
+        ):
             list(read_records(path))
     for position in range(len(whole)):
         damaged = bytearray(whole)
@@ -143,7 +125,7 @@ def test_damaged_files(tmp_path):
     with pytest.raises(TokenFileError, match="is not an Example"):
         parse_example(next(read_records(path)))
     length = struct.pack("<Q", 2**63)
-    path.write_bytes(length + struct.pack("<I", checksum(length)) + b"abc")
+    path.write_bytes(length + struct.pack("<I", masked_checksum(length)) + b"abc")
     with pytest.raises(TokenFileError, match="is truncated"):
         list(read_records(path))
     with pytest.raises(TokenFileError, match="there is no such file"):
@@ -151,10 +133,10 @@ def test_damaged_files(tmp_path):
 
 
 def test_missing_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    tfrecords._crc32c.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf.descriptor_pb2", None)
+    tfrecords._message_class.cache_clear()
     try:
-        with pytest.raises(OutputError, match=r"needs the package `google_crc32c`.*pip install 'bpejit\[t2t\]'"):
-            frame_record(b"")
+        with pytest.raises(TokenFileError, match=r"needs the package `google`.*pip install 'bpejit\[t2t\]'"):
+            parse_example(b"")
     finally:
-        tfrecords._crc32c.cache_clear()
+        tfrecords._message_class.cache_clear()

@@ -170,7 +170,6 @@ def split_plainly(text: str) -> list[str]:
 
 def plain_encoder(path: Path) -> Any:
     """Return a function that encodes a line with a vocabulary file."""
-    sys.path.insert(0, str(ROOT / "tests"))
     import twins
 
     strings = [line[1:-1] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
@@ -187,7 +186,8 @@ def plain_encoder(path: Path) -> Any:
 
 def generate_plainly(source: Path, folder: Path, vocabulary: Path) -> None:
     """Generate the data set: encode pairs, write them to unshuffled shards, and shuffle these one by one."""
-    from bpejit.t2t.tfrecords import frame_record, read_records, serialize_example
+    sys.path.insert(0, str(ROOT / "tests"))
+    from helpers.published_records import frame_record, published_data, serialize_example
 
     folder.mkdir()
     encode = plain_encoder(vocabulary)
@@ -200,7 +200,7 @@ def generate_plainly(source: Path, folder: Path, vocabulary: Path) -> None:
     for file in files:
         file.close()
     for number, path in enumerate(paths):
-        records = list(read_records(path))
+        records = list(published_data(path))
         random.Random(number).shuffle(records)
         with (folder / f"{NAME}-train-{number:05d}-of-{N_SHARDS:05d}").open("wb") as shuffled:
             for record in records:

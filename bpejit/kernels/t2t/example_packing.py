@@ -91,7 +91,7 @@ def fill_packs(ids, begins, sizes, order, packs, starts, spacing, out, segments,
 
     Parameters
     ----------
-    ids : uint32[:], in
+    ids : int64[:], in
     begins, sizes : int64[n], in
         Where the ids of each example begin, and their number.
     order : int64[n], in
@@ -101,8 +101,10 @@ def fill_packs(ids, begins, sizes, order, packs, starts, spacing, out, segments,
     starts : int64[packs + 1], in
         Where each packed example starts in the output.
     spacing : int
-    out, segments, positions : uint32[starts[packs]], in-out
-        All 0 on entry. The ids; the number of the original example, from 1; and the position in it.
+    out : int64[starts[packs]], in-out
+        The ids; 0 on entry.
+    segments, positions : uint32[starts[packs]], in-out
+        0 on entry. The number of the original example, from 1; and the position in it.
 
     Notes
     -----

@@ -122,11 +122,6 @@ class UnshuffledShards:
         self.sizes[shard] += data.size
         self._unsynced.add(shard)
 
-    @property
-    def paths(self) -> list[Path]:
-        """The complete shards."""
-        return self._complete
-
     def snapshot(self) -> list[Callable[[], None]]:
         """Return a list with a function that flushes to disk what was written since the last call."""
         shards, self._unsynced = self._unsynced, set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,6 @@ from bpejit.t2t.datagen.generation_job import (
     warm_data_sets,
 )
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
-from bpejit.t2t.datagen.shard_shuffling import feature_names
 
 if TYPE_CHECKING:
     from bpejit.engines.ray_cluster import RayCluster
@@ -93,10 +92,11 @@ class DatasetPlan(JobPlan):
         shards = UnshuffledShards(folder, self.names.unshuffled(), *known)
         modified = self.modified
         records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
+        features: Sequence[str] = () if checkpoint is None else checkpoint["features"]
 
         def fields() -> dict[str, Any]:
             text = {"sha256": loop.text_sha256, "modified": modified}
-            counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(records)}
+            counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(records), "features": features}
             return {"totals": loop.totals.as_json(), "text": text, **counts}
 
         results = loop.results(self.worker_job(), engine, SampleChunker())  # type: ignore[arg-type]
@@ -107,12 +107,13 @@ class DatasetPlan(JobPlan):
                     checkpoints.note(fields(), shards.snapshot(), write=due)
                 else:
                     _append(shards, records, found)
+                    features = features or found.features
                     loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
             checkpoints.wait()
             # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
             is_brief = checkpoint is None and not checkpoints.begun and self.options.part is None
             shards.finish(synced=not is_brief)
-            complete = {**fields(), "complete": True, "features": feature_names(shards.paths)}
+            complete = {**fields(), "complete": True}
             if not is_brief:
                 write_record(folder / CHECKPOINT, checkpoint_fields(complete, self.identity()))
             return CompletePart(complete, is_brief)

@@ -22,10 +22,11 @@ from bpejit.model import Model
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences, pack_numbers
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts
-from bpejit.t2t.example_arrays import order_records, warm_records, write_examples
+from bpejit.t2t.example_arrays import warm_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS
+from bpejit.t2t.tfrecords import order_records
 
 Ids = tuple[Array, Array]
 """Ids of samples, and their starts, int64 [samples + 1]."""
@@ -202,6 +203,8 @@ class GeneratedChunk:
     skipped : Skipped
     checksum : bytes
         Of the samples (see `sample_checksum`).
+    features : tuple of str
+        The names of the features; empty if there are no examples.
     """
 
     first: int
@@ -213,6 +216,7 @@ class GeneratedChunk:
     n_bytes: int
     skipped: Skipped = NOTHING_SKIPPED
     checksum: bytes = b""
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -274,7 +278,8 @@ def generate_records(
     bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
     counts = np.bincount(shard_of, minlength=shards)
     read, n_read = sample_checksum(chunk, block)
-    return GeneratedChunk(first, data, bounds, counts, n_ids, n_read, n_bytes, block.skipped, read)
+    names = tuple(features) if n_examples else ()
+    return GeneratedChunk(first, data, bounds, counts, n_ids, n_read, n_bytes, block.skipped, read, names)
 
 
 def sample_checksum(chunk: SampleChunk, block: SampleBlock) -> tuple[bytes, int]:

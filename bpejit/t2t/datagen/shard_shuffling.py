@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.storage.temporary import sync_file
-from bpejit.t2t.example_arrays import read_record_blocks
 from bpejit.t2t.record_formats.registry import load_record_format
 from bpejit.t2t.shuffling import shuffle_records
-from bpejit.t2t.tfrecords import parse_example, read_records
+from bpejit.t2t.tfrecords import read_record_blocks
 
 
 @dataclass(frozen=True)
@@ -125,11 +123,3 @@ class ShuffleJob:
 
     def finish(self) -> None:
         """Return None: there is no combined result."""
-
-
-def feature_names(sources: Iterable[Path]) -> tuple[str, ...]:
-    """Return the features of the first example in some files."""
-    for source in sources:
-        for data in read_records(source):
-            return tuple(parse_example(data))
-    return ()

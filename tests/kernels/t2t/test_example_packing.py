@@ -45,9 +45,9 @@ def test_fill_packs(packs, spacing, random):
     ids = [value for index in by_place for value in lists[index][0]]
     begins = list(accumulate((len(lists[index][0]) for index in by_place), initial=0))[:-1]
     starts = list(accumulate((len(values) for values, _, _ in plain), initial=0))
-    outs = [np.zeros(starts[-1], np.uint32) for _ in range(3)]
+    outs = [np.zeros(starts[-1], dtype) for dtype in (np.int64, np.uint32, np.uint32)]
     example_packing.fill_packs(
-        np.array(ids, np.uint32), np.array(begins, np.int64), np.array([len(lists[index][0]) for index in by_place], np.int64),
+        np.array(ids, np.int64), np.array(begins, np.int64), np.array([len(lists[index][0]) for index in by_place], np.int64),
         np.array(stored, np.int64), np.array([number for _, number in lists], np.int64), np.array(starts, np.int64), spacing,
         *outs,
     )  # fmt: skip

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.t2t import record_reading, record_writing
-from bpejit.t2t.example_arrays import _key_fields, crc_tables
+from bpejit.t2t.example_arrays import _key_fields
+from bpejit.t2t.tfrecords import crc_tables
 
 STATUS = {
     "done": DONE,
@@ -20,8 +21,12 @@ STATUS = {
     "wrong data": record_reading.WRONG_DATA,
 }
 
-borders = [value + step for bits in range(0, 32, 7) for value in [1 << bits] for step in (-1, 0)] + [2**31 - 1, 2**32 - 1]
-values = st.one_of(st.sampled_from(borders), st.integers(0, 2**32 - 1), st.integers(0, 300))
+borders = [value + step for bits in range(0, 63, 7) for value in [1 << bits] for step in (-1, 0)] + [
+    2**31 - 1,
+    2**32 - 1,
+    2**32,
+]
+values = st.one_of(st.sampled_from(borders), st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**32 - 1), st.integers(0, 300))
 lists = st.lists(values, min_size=1, max_size=40)
 names = st.sets(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=4)
 
@@ -43,7 +48,7 @@ def flat(found, dtype):
 
 
 def written(found):
-    ids, starts = flat(found, np.uint32)
+    ids, starts = flat(found, np.int64)
     keys, key_starts = _key_fields(list(found[0]))
     packed = np.zeros(len(found[0]) * len(found), np.int64)
     record_starts = np.zeros(len(found) + 1, np.int64)
@@ -61,7 +66,7 @@ def test_put_examples(found):
 
 
 def test_measure_finds_empty_lists():
-    ids, starts = flat([{"a": [1], "b": [2]}, {"a": [3], "b": []}], np.uint32)
+    ids, starts = flat([{"a": [1], "b": [2]}, {"a": [3], "b": []}], np.int64)
     _, key_starts = _key_fields(["a", "b"])
     record_starts = np.zeros(3, np.int64)
     assert record_writing.measure_examples(ids, starts, key_starts, np.zeros(4, np.int64), record_starts) == 3
