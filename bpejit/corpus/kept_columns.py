@@ -112,14 +112,20 @@ def unpack_rows(data: bytes | None) -> Any:
     return pyarrow.record_batch([], names=[]) if data is None else pyarrow.ipc.open_stream(data).read_next_batch()
 
 
-def stored_rows(path: Path) -> Iterator[Any]:
-    """Yield the record batches of a file that has results of `pack_rows`; they are mapped into memory."""
+def stored_rows(path: Path, position: int = 0) -> Iterator[tuple[int, int, Any]]:
+    """Yield the items of a file from a position on: the position and the number of each, and its record batch.
+
+    An item is a little-endian int64 and a result of `pack_rows`. The batches are mapped into memory.
+    """
     pyarrow = _arrow()
     if not path.exists() or not path.stat().st_size:  # which cannot be mapped
         return
     with pyarrow.memory_map(str(path)) as file:
-        while file.tell() < file.size():
-            yield from pyarrow.ipc.open_stream(file)
+        file.seek(position)
+        while (position := file.tell()) < file.size():
+            number = int.from_bytes(file.read(8), "little")
+            for batch in pyarrow.ipc.open_stream(file):
+                yield position, number, batch
 
 
 def _arrow() -> Any:

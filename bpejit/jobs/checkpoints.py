@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_record, unsealed, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_paths, sync_record, unsealed, write_record
 from bpejit.jobs.job_manifest import FOLDER_VERSION, hash_job
 
 CHECKPOINT_FORMAT = "bpejit checkpoint"
@@ -106,42 +106,45 @@ class Checkpoints:
         The folder of a part.
     identify : callable
         Returns what the checkpoints tell of the part (see `identify_part`).
+    brief : bool
+        Whether the part may be completed without a checkpoint (see `CompletePart`).
 
     Attributes
     ----------
-    begun : bool
-        Whether a checkpoint is or has been written.
+    brief : bool
+        False once a checkpoint is or has been written.
     """
 
-    def __init__(self, folder: Path, identify: Callable[[], dict[str, Any]]) -> None:
-        self.begun = False
+    def __init__(self, folder: Path, identify: Callable[[], dict[str, Any]], *, brief: bool) -> None:
+        self.brief = brief
         self._identify = identify
         self._path = folder / CHECKPOINT
         self._manifest: Path | None = folder.parent / MANIFEST
         self._thread: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
-        self._latest: tuple[dict[str, Any], list[Callable[[], None]]] | None = None
+        self._latest: dict[str, Any] | None = None
+        self._changed: set[Path] = set()
 
-    def note(self, fields: dict[str, Any], flush: list[Callable[[], None]], *, write: bool) -> None:
-        """Take a checkpoint; begin to write it if `write` is true."""
-        self._latest = (fields, flush)
+    def note(self, fields: dict[str, Any], changed: Iterable[Path], *, write: bool) -> None:
+        """Take a checkpoint, and the files that have changed since the last one; begin to write it if `write` is true."""
+        self._latest = fields
+        self._changed.update(changed)
         if not write:
             return
-        self.begun = True
+        self.brief = False
         self.wait()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1)
         with suppress(RuntimeError):  # no thread can be started: the checkpoint is written at the end, or by a later one
-            self._running = self._thread.submit(self._save, fields, flush)
+            self._running = self._thread.submit(self._save, fields, sorted(self._changed))
             self._latest = None
+            self._changed.clear()
 
-    def _save(self, fields: dict[str, Any], flush: list[Callable[[], None]]) -> None:
+    def _save(self, fields: dict[str, Any], changed: Iterable[Path]) -> None:
         if self._manifest is not None:  # not when the job begins: without a checkpoint nothing refers to it
             sync_record(self._manifest)
             self._manifest = None
-        for sync in flush:
-            with suppress(ValueError):  # a file that has been completed since, and was flushed then
-                sync()
+        sync_paths(changed)
         write_record(self._path, checkpoint_fields(fields, self._identify()))
 
     def wait(self) -> None:
@@ -156,12 +159,23 @@ class Checkpoints:
         if running is not None:
             running.result()
 
+    def complete(self, fields: dict[str, Any], changed: Iterable[Path]) -> None:
+        """Write the checkpoint of the complete part, unless the part is brief.
+
+        Raises
+        ------
+        OSError
+        """
+        self.wait()
+        if not self.brief:
+            self._save(fields, {*self._changed, *changed})
+
     def _save_last(self) -> None:
         with suppress(Exception):
             self.wait()
         if self._latest is not None:
             with suppress(Exception):
-                self._save(*self._latest)
+                self._save(self._latest, self._changed)
 
     def __enter__(self) -> Checkpoints:  # noqa: PYI034 - typing has Self from Python 3.11 on
         return self

@@ -1,20 +1,17 @@
 """Spools of the columns that pass through a job: a row for each document, in files that only grow.
 
-`columns-<output>-<0 or 1>.rows` in the folder of a part has the rows of the documents of an output that remain, or that are set
-aside, as streams of Arrow, each with a record batch. Shards do not divide it: the documents of a shard are a range of its rows.
-The hash of a side covers its files, in the order of the outputs, each followed by its size when the next one begins.
+`columns-<0 or 1>.rows` in the folder of a part has the rows of the documents that remain, or that are set aside: the number of
+the output as little-endian int64, and a stream of Arrow with a record batch, for each chunk. Outputs follow each other, and
+shards do not divide them: the documents of a shard are a range of the rows of its output.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bpejit.corpus.kept_columns import (
     final_batch,
@@ -25,20 +22,16 @@ from bpejit.corpus.kept_columns import (
     read_schema,
     stored_rows,
 )
-from bpejit.jobs.job_folder import damaged
-from bpejit.jobs.spools import SpoolRecord
+from bpejit.jobs.spools import GrowingFile, SpoolRecord
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.storage.temporary import sync_file
 
 SCHEMA = "columns.schema"
 """The types that were planned, in the folder of a job."""
 
-_HASHED_BYTES = 1 << 20
 
-
-def columns_path(folder: Path, output: int, aside: bool) -> Path:
-    """Return the file of the rows of an output."""
-    return folder / f"columns-{output:06d}-{int(aside)}.rows"
+def columns_path(folder: Path, aside: bool) -> Path:
+    """Return the file of the rows of a part."""
+    return folder / f"columns-{int(aside)}.rows"
 
 
 class ColumnSpools:
@@ -52,8 +45,8 @@ class ColumnSpools:
         `(False,)`, or `(False, True)` if documents are set aside.
     schema : bytes, optional
         The types that were planned.
-    state : dict, optional
-        The state at a checkpoint (see `snapshot`); None to begin.
+    state : list of (int, str), optional
+        The size and the hash of each file at a checkpoint (see `state`); None to begin.
 
     Raises
     ------
@@ -63,45 +56,19 @@ class ColumnSpools:
     """
 
     def __init__(
-        self, folder: Path, sides: tuple[bool, ...], schema: bytes | None, state: Mapping[str, Any] | None = None
+        self, folder: Path, sides: Sequence[bool], schema: bytes | None, state: Sequence[tuple[int, str | None]] | None = None
     ) -> None:
-        self._folder = folder
-        self._sides = sides
         self._schema = None if schema is None else read_schema(schema)
-        self._output = -1
-        self._open: dict[bool, BinaryIO] = {}
-        self._unsynced: set[Path] = set()
-        self._hashes = {side: hashlib.sha256() for side in sides}
-        if state is not None and state["output"] >= 0:
-            self._hashes = _hash_rows(folder, sides, state["output"], state["sizes"])
-            check_rows(folder, state["sha256"], self._hashes)
-            self._begin(state["output"], [int(size) for size in state["sizes"]])
+        self._files: list[GrowingFile] = []
+        try:
+            for side, (size, sha256) in zip(sides, state or [(0, None)] * len(sides), strict=True):
+                self._files.append(GrowingFile(columns_path(folder, side), size, sha256))
+        except BaseException:
+            self.close()
+            raise
 
-    def begin_output(self, output: int) -> None:
-        """Set the output of the next rows.
-
-        Raises
-        ------
-        OSError
-        """
-        if output != self._output:
-            self._begin(output, [0] * len(self._sides))
-
-    def _begin(self, output: int, sizes: Sequence[int]) -> None:
-        self.close()
-        self._output = output
-        for side, size in zip(self._sides, sizes, strict=True):
-            path = columns_path(self._folder, output, side)
-            file = path.open("r+b" if size else "wb", buffering=0)
-            self._open[side] = file
-            self._unsynced.add(path)
-            if file.seek(0, os.SEEK_END) < size:
-                raise OSError(None, "it is shorter than at the last checkpoint", str(path))
-            file.truncate(size)
-            file.seek(size)
-
-    def write(self, side: bool, rows: Any) -> None:
-        """Append rows, a record batch, to the current output.
+    def write(self, output: int, side: bool, rows: Any) -> None:
+        """Append rows of an output, a record batch.
 
         Raises
         ------
@@ -109,81 +76,23 @@ class ColumnSpools:
             If their types and those of earlier rows have none in common.
         OSError
         """
-        if not rows.num_rows:
-            return
-        self._schema = merge_schemas(self._schema, rows.schema)
-        data = memoryview(pack_rows(rows))
-        file = self._open[side]
-        self._hashes[side].update(data)
-        while data:
-            data = data[file.write(data) :]
+        if rows.num_rows:
+            self._schema = merge_schemas(self._schema, rows.schema)
+            self._files[side].write(output.to_bytes(8, "little") + pack_rows(rows))
+
+    def state(self) -> list[tuple[int, str]]:
+        """Return the size and the hash of each file."""
+        return [(file.size, file.sha256) for file in self._files]
 
     @property
-    def sha256(self) -> list[str]:
-        """The hash of each side."""
-        return [found.hexdigest() for found in self._hashes.values()]
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
-        """Return the state for a checkpoint, and functions that flush what it refers to."""
-        state = {"output": self._output, "sizes": [file.tell() for file in self._open.values()], "sha256": self.sha256}
-        return state, [partial(self._sync, path) for path in tuple(self._unsynced)]
-
-    def _sync(self, path: Path) -> None:
-        with path.open("rb") as file:
-            sync_file(file.fileno())
-        if all(path.name != Path(str(file.name)).name for file in tuple(self._open.values())):
-            self._unsynced.discard(path)
-
-    def finish(self) -> None:
-        """Close all files, and flush them to disk.
-
-        Raises
-        ------
-        OSError
-        """
-        self.close()
-        for path in tuple(self._unsynced):
-            self._sync(path)
+    def paths(self) -> list[Path]:
+        """The files."""
+        return [file.path for file in self._files]
 
     def close(self) -> None:
         """Close all files."""
-        for side, file in self._open.items():
-            with suppress(OSError):
-                self._hashes[side].update(b"%d " % file.tell())
-                file.close()
-        self._open.clear()
-
-
-def _hash_rows(folder: Path, sides: Sequence[bool], last: int | None = None, sizes: Sequence[int] = ()) -> dict[bool, Any]:
-    """Return the hash object of each side, up to the given sizes of the files of output `last`; by default of all files."""
-    hashes = {}
-    for at, side in enumerate(sides):
-        digest = hashes[side] = hashlib.sha256()
-        for path in sorted(folder.glob(f"columns-*-{int(side)}.rows")):
-            output = int(path.name.split("-")[1])
-            if last is not None and output > last:
-                break
-            left = int(sizes[at]) if output == last else path.stat().st_size
-            with path.open("rb", buffering=0) as file:
-                while data := file.read(min(left, _HASHED_BYTES)):
-                    digest.update(data)
-                    left -= len(data)
-                if output != last:
-                    digest.update(b"%d " % file.tell())
-    return hashes
-
-
-def check_rows(folder: Path, sha256: Sequence[str], hashes: Mapping[bool, Any] | None = None) -> None:
-    """Compare the rows of a part with the hashes of its checkpoint; by default those of a complete part.
-
-    Raises
-    ------
-    OSError, OutputError
-    """
-    hashes = hashes or _hash_rows(folder, (False, True)[: len(sha256)])
-    for (side, found), expected in zip(hashes.items(), sha256, strict=True):
-        if found.hexdigest() != expected:
-            raise damaged(folder / f"columns-*-{int(side)}.rows", folder=folder)
+        for file in self._files:
+            file.close()
 
 
 @dataclass(frozen=True)
@@ -192,23 +101,18 @@ class StoredColumns:
 
     Parameters
     ----------
-    folders : list of Path
-        The folders of the parts, in order.
+    starts : dict of (int, bool) to list of (Path, int)
+        For each output, and the documents that are set aside of it, the files that have its rows, in the order of the parts,
+        and the positions of its first item in them.
     known : pyarrow.Schema
         The types of all rows together.
     """
 
-    folders: Sequence[Path]
+    starts: Mapping[tuple[int, bool], Sequence[tuple[Path, int]]]
     known: Any
 
     @classmethod
-    def of(
-        cls,
-        folder: Path,
-        folders: Sequence[Path],
-        records: Sequence[SpoolRecord],
-        names: Sequence[str],
-    ) -> StoredColumns:
+    def of(cls, folder: Path, folders: Sequence[Path], names: Sequence[str]) -> StoredColumns:
         """Return the rows of a job, whose types follow from all of them.
 
         Parameters
@@ -217,8 +121,6 @@ class StoredColumns:
             Of the job.
         folders : list of Path
             Of the parts.
-        records : list of SpoolRecord
-            Of the outputs.
         names : list of str
             Of the columns.
 
@@ -230,11 +132,16 @@ class StoredColumns:
             schema = read_schema((folder / SCHEMA).read_bytes())
         except FileNotFoundError:
             schema = None
-        for output, aside in {(record.output, record.aside) for record in records}:
-            for part in folders:
-                for batch in stored_rows(columns_path(part, output, aside)):
+        starts: dict[tuple[int, bool], list[tuple[Path, int]]] = {}
+        for part in folders:
+            for aside in (False, True):
+                path, last = columns_path(part, aside), -1
+                for position, output, batch in stored_rows(path):
+                    if output != last:
+                        starts.setdefault((output, aside), []).append((path, position))
+                        last = output
                     schema = merge_schemas(schema, batch.schema)
-        return cls(folders, json_schema(names) if schema is None else schema)
+        return cls(starts, json_schema(names) if schema is None else schema)
 
     def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
         """Return the rows of the documents of a spool, the first of which has the number `start` in its output."""
@@ -242,8 +149,8 @@ class StoredColumns:
         return ColumnRows(final, self._batches(record, start, final))
 
     def _batches(self, record: SpoolRecord, start: int, final: Any) -> Iterator[Any]:
-        for part in self.folders:
-            for batch in stored_rows(columns_path(part, record.output, record.aside)):
+        for path, position in self.starts.get((record.output, record.aside), ()):
+            for _, _, batch in takewhile(lambda item: item[1] == record.output, stored_rows(path, position)):
                 if start < batch.num_rows:
                     yield final_batch(batch.slice(start), self.known, final)
                 start = max(start - batch.num_rows, 0)

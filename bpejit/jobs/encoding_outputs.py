@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,9 @@ from bpejit.corpus.blocks import Skipped, no_texts
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.beginning import naming_output
-from bpejit.jobs.column_spools import SCHEMA, StoredColumns, check_rows
-from bpejit.jobs.early_files import EarlyFiles
-from bpejit.jobs.final_files import FinalFiles, adopts, write_final
-from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, write_record
+from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
+from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_plan import FilePairs, Finished
 from bpejit.jobs.output_files import OutputNames, listed_outputs
@@ -83,17 +83,16 @@ class EncodingOutputs(OutputNames):
             raise no_texts(totals.skipped)
         if not fresh:
             _check_parts(folder, checkpoints)
-        has_ends = wants_ends(self.format, job["document_index"], parts)
-        files = FinalFiles.of_job(self, job, has_ends=has_ends, fresh=fresh)
         spools, joined = part_folder(folder, 0, 1), checkpoints[0]
         if parts > 1:
             spools = folder / COMBINED
             joined = read_record(spools / "complete") or {}
             if "closed_sha256" not in joined:
                 hashes = [one["closed_sha256"] for one in checkpoints]
-                files = replace(files, fresh=True)
-                joined = {"closed_sha256": _join_spools(files, spools, job, hashes, totals.tokens, report)}
+                fresh = True
+                joined = {"closed_sha256": _join_spools(self, spools, job, hashes, totals.tokens, report)}
                 write_record(spools / "complete", joined)
+        files = FinalFiles(self, job, spools, has_ends=wants_ends(self.format, job["document_index"], parts), fresh=fresh)
         found = read_closed(spools, sha256=joined["closed_sha256"])
         # In the order of the outputs, not in that of their completion.
         records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
@@ -113,8 +112,8 @@ class EncodingOutputs(OutputNames):
         columns = None
         if job.get("keep_columns"):
             places = [part_folder(folder, index, parts) for index in range(parts)]
-            columns = StoredColumns.of(folder, places, records, job["keep_columns"])
-        pairs = write_final(files, spools, records, finished_manifest(job, sums, outputs), columns)
+            columns = StoredColumns.of(folder, places, job["keep_columns"])
+        pairs = files.write_all(records, finished_manifest(job, sums, outputs), columns)
         return pairs, Finished(tuple(map(self.path, records)), self.manifest, totals, files.dtype.name, left_out)
 
     def join_remote(
@@ -158,7 +157,10 @@ def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
 def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None:
     """Compare columns, and the files that all parts share, with the hashes in the checkpoints of the parts."""
     for part, one in enumerate(checkpoints):
-        check_rows(part_folder(folder, part, len(checkpoints)), one.get("columns_sha256", ()))
+        for aside, (_, found) in enumerate(one.get("columns", ())):
+            path = columns_path(part_folder(folder, part, len(checkpoints)), bool(aside))
+            if file_sha256(path) != found:
+                raise damaged(path, folder=path.parent)
         for name, found in one["shared"].items():
             if not (folder / name).exists() or file_sha256(folder / name) != found:
                 raise damaged(folder / name, folder=folder)
@@ -177,40 +179,37 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
 
 
 def _join_spools(
-    files: FinalFiles, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
+    names: OutputNames, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
 ) -> str:
     """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
 
     `hashes` are those of the records of each part.
     """
-    form, dtype, has_ends = files.names.format, files.dtype, files.has_ends
-    folder = files.names.folder
-    lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
+    form, folder = names.format, names.folder
+    files = FinalFiles(names, job, target, has_ends=wants_ends(form, job["document_index"], len(hashes)), fresh=True)
     options = SinkOptions(
-        dtype=dtype,
-        has_ends=has_ends,
-        adopted=adopts(form),
+        dtype=files.dtype,
+        has_ends=files.has_ends,
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
-        token_lengths=lengths,
+        token_lengths=np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None,
         ids_position=form.ids_position if adopts(form) else 0,
     )
-    early = None if adopts(form) or job.get("keep_columns") else EarlyFiles(files, target, ())
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
     for index, found in enumerate(hashes):
         spools = part_folder(folder, index, len(hashes))
         for record in read_closed(spools, sha256=found):
             records.setdefault((record.output, record.aside), []).append((spools, record))
-    sink = SpoolSink(target, options, None, None if early is None else early.note)
     done = 0
-    try:
+    grows = not adopts(form) and not job.get("keep_columns")
+    with closing(SpoolSink(target, options, None, files.note if grows else None)) as sink, closing(files):
         report("combine", 0, n_tokens, "tokens")
         for output, aside in sorted(records):
             sink.begin_output(output)
             for spools, record in records[output, aside]:
                 n_bytes = record.bytes
-                for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
+                for ids, ends in read_spool(spools, record, files.dtype, has_ends=files.has_ends):
                     try:
                         sink.write(aside, ids, ends, n_bytes)
                     except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end
@@ -219,10 +218,6 @@ def _join_spools(
                     done += int(ids.size)
                     report("combine", done, n_tokens, "tokens")
         sink.finish()
-        if early is not None:
-            early.finish()
-    finally:
-        sink.close()
-        if early is not None:
-            early.close()
+        files.finish()
+        sync_paths(sink.changed())
     return sink.closed_sha256

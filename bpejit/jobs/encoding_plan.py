@@ -6,7 +6,6 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
-from bpejit.encoding.codec import warm_encoding
+from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
@@ -30,13 +29,13 @@ from bpejit.errors import OptionError
 from bpejit.jobs.column_spools import SCHEMA
 from bpejit.jobs.encode_job import ChecksumJob, EncodeJob, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
+from bpejit.jobs.encoding_sink import EncodingSink
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import CompletePart, Finished, JobPlan, Store, slice_units
-from bpejit.jobs.job_run import PartRun, keeping_brief
+from bpejit.jobs.job_plan import Finished, JobPlan, Store, slice_units
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
-from bpejit.jobs.unit_loop import AnyChunker, Seconds, Totals
+from bpejit.jobs.unit_loop import AnyChunker, Totals
 from bpejit.model import Model
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -105,30 +104,33 @@ class EncodingPlan(JobPlan):
         """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
         return ChecksumJob(), Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
 
-    def run_units(
-        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
-    ) -> CompletePart:
-        """Encode the units that are missing, into spools (see `JobPlan`)."""
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The size of chunks, which checksums depend on."""
+        return {"chunk_bytes": self.chunker.chunk_bytes}
+
+    def chunk_job(self) -> tuple[Job, AnyChunker]:
+        """Return the job that encodes chunks in workers, and the chunker."""
+        return EncodeJob(self.encoder.model, self.dtype.name, self.encoder), self.chunker
+
+    def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> EncodingSink:
+        """Return what writes ids into spools (see `JobPlan`)."""
         parts = (self.options.part or (0, 1))[1]
         sink_options = self._sink_options(parts)
         keeps_columns = bool(self.job.get("keep_columns"))
         files = None
         if parts == 1 and not adopts(self.names.format) and not keeps_columns:  # their types are known at the end
-            known = {"has_ends": sink_options.has_ends, "fresh": checkpoint is None}
-            files = FinalFiles.of_job(self.names, self.job, **known)
-        run = PartRun(
+            files = FinalFiles(self.names, self.job, folder, has_ends=sink_options.has_ends, fresh=checkpoint is None)
+        return EncodingSink(
             folder,
-            self.identity,
-            self.mine,
             self.options,
             sink_options,
-            seconds,
-            keeps_columns,
-            self.columns,
-            files,
-            self.modified,
+            checkpoint,
+            keeps_columns=keeps_columns,
+            schema=self.columns,
+            files=files,
+            watch=CarriageReturns.of(self.encoder.model),
         )
-        return run.run(EncodeJob(self.encoder.model, self.dtype.name, self.encoder), engine, self.chunker, checkpoint, report)
 
     def _sink_options(self, parts: int) -> SinkOptions:
         options, form, model = self.options, self.names.format, self.encoder.model
@@ -142,7 +144,6 @@ class EncodingPlan(JobPlan):
         return SinkOptions(
             dtype=self.dtype,
             has_ends=wants_ends(form, options.document_index, parts),
-            adopted=adopts(form) and parts == 1,
             sides=options.sides,
             shard_tokens=options.shard_tokens if parts == 1 else None,
             shard_exact=options.shard_exact,
@@ -160,10 +161,6 @@ class EncodingPlan(JobPlan):
         """Raise CorpusError if all records of a part were skipped."""
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
-
-    def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:
-        """Return a context that keeps a brief part after an error."""
-        return keeping_brief(folder, self.identity(), done)
 
     def check_shared(self) -> None:
         """Raise OptionError if the job is a part, or an input is a pipe."""

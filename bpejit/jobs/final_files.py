@@ -1,22 +1,23 @@
-"""Turn the spools of a job into token files, which get their final names later."""
+"""Turn the spools of a job into token files, at the end or while they grow; the files get their names later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import shutil
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
-from bpejit.jobs.spools import BLOCK_TOKENS, END_DTYPE, SpoolRecord, check_spool, ends_path, ids_path, read_spool
+from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_ends, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat, TokenWriter
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 _COMPLETE = "complete"
 
-_ENDS_BYTES = 1 << 20
-
 _THREADS = 4
 """Each takes the memory of some row groups."""
 
@@ -39,229 +38,283 @@ def adopts(form: TokenFileFormat) -> TypeGuard[MappedFormat]:
     return isinstance(form, MappedFormat)
 
 
-@dataclass(frozen=True)
+@dataclass
+class _Growing:
+    """A token file that is being written.
+
+    Parameters
+    ----------
+    start : SpoolRecord
+        Up to where it is written.
+    record : SpoolRecord
+        Up to where its spool is.
+    complete : bool
+        Whether that is the end of the spool.
+    columns : ColumnRows, optional
+        The rows of its documents.
+    busy : bool
+        Whether a thread works on it.
+    last : bool
+        Whether nothing else reads the spool, which is then removed, so that the folder does not grow.
+    writer : TokenWriter, optional
+    """
+
+    start: SpoolRecord
+    record: SpoolRecord
+    complete: bool = False
+    columns: ColumnRows | None = None
+    busy: bool = False
+    last: bool = False
+    writer: TokenWriter | None = None
+
+    @classmethod
+    def begun(cls, record: SpoolRecord, **state: Any) -> _Growing:
+        """Return the file of a spool of which nothing is written."""
+        return cls(replace(record, tokens=0, documents=0, bytes=0), record, **state)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is enough to write."""
+        return self.complete or self.record.tokens - self.start.tokens >= BLOCK_TOKENS
+
+
 class FinalFiles:
-    """How the spools of a job become token files.
+    """Writes the token files of a job, each in a folder of its own below the folder `final` of the job.
+
+    Large files are written in further threads, and those that `note` is told of while their spools grow. Their bytes are the
+    same. Files of an interrupted run begin again, unless they are complete.
 
     Parameters
     ----------
     names : OutputNames
-        The files are written below the folder `final` of the job, each in a folder of its own.
-    dtype : np.dtype
-    vocab_size : int
-    tokenizer_sha256 : str
-    document_index : bool
-    pack : int, optional
+    job : dict
+        What was asked for, as in the manifest.
+    spools : Path
+        The folder of the spools.
     has_ends : bool
         Whether the spools have the ends of documents.
     fresh : bool
         Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
-    threads : int
-        Number of files that are written at the same time; by default the number of processors, and at most four.
     """
 
-    names: OutputNames
-    dtype: np.dtype[Any]
-    vocab_size: int
-    tokenizer_sha256: str
-    document_index: bool
-    pack: int | None
-    has_ends: bool
-    fresh: bool
-    threads: int = field(default_factory=lambda: min(count_cpus(), _THREADS))
+    def __init__(self, names: OutputNames, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
+        self.names = names
+        self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
+        self.threads = min(count_cpus(), _THREADS)
+        self._job = job
+        self._spools = spools
+        self.has_ends = has_ends
+        self._fresh = fresh
+        self._lock = threading.Lock()
+        self._growing: dict[int, _Growing] = {}
+        self._running: list[Future[None]] = []
+        self._pool: ThreadPoolExecutor | None = None
+        self._stopped = False
 
-    @classmethod
-    def of_job(
-        cls,
-        names: OutputNames,
-        job: Mapping[str, Any],
-        *,
-        has_ends: bool,
-        fresh: bool,
-    ) -> FinalFiles:
-        """Return the files of a job with a manifest."""
-        return cls(
-            names,
-            np.dtype(job["dtype"]).newbyteorder("<"),
-            vocab_size=job["vocab_size"],
-            tokenizer_sha256=job["tokenizer_sha256"],
-            document_index=job["document_index"],
-            pack=job.get("pack"),
-            has_ends=has_ends,
-            fresh=fresh,
-        )
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the job."""
-        return self.names.folder
-
-    def place(self, record: SpoolRecord) -> Path:
+    def _place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""
-        return self.folder / FINAL / f"{record.number:06d}"
+        return self.names.folder / FINAL / f"{record.number:06d}"
 
-    def staged(self, record: SpoolRecord) -> Path:
+    def _staged(self, record: SpoolRecord) -> Path:
         """Return the path of the token file of a spool in its folder."""
-        return self.place(record) / self.names.path(record).name
+        return self._place(record) / self.names.path(record).name
 
-    def is_complete(self, record: SpoolRecord) -> bool:
+    def _is_complete(self, record: SpoolRecord) -> bool:
         """Return True if the files of a spool are complete, and those that were written."""
-        place = self.place(record)
-        if self.fresh:
+        place = self._place(record)
+        if self._fresh:
             return (place / _COMPLETE).exists()
         hashes = (read_record(place / _COMPLETE) or {}).get("files", {})
         with suppress(OSError):
             return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
         return False
 
-    def set_complete(self, record: SpoolRecord) -> None:
-        """Note that the files of a spool are complete."""
-        place = self.place(record)
-        hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
-        write_record(place / _COMPLETE, {"files": hashes}, synced=False)
-
     def writer(self, record: SpoolRecord, columns: ColumnRows | None = None) -> TokenWriter:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
-        self.place(record).mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {"document_index": True} if self.document_index else {}
-        if self.pack is not None:
-            options["pack"] = self.pack
-        if columns is not None:
-            options["columns"] = columns
+        self._place(record).mkdir(parents=True, exist_ok=True)
+        options = {"pack": self._job.get("pack"), "columns": columns}
         return self.names.format.writer(
-            self.staged(record),
+            self._staged(record),
             dtype=self.dtype.name,
-            vocab_size=self.vocab_size,
-            tokenizer_sha256=self.tokenizer_sha256,
+            vocab_size=self._job["vocab_size"],
+            tokenizer_sha256=self._job["tokenizer_sha256"],
             overwrite=True,
-            **options,
+            document_index=self._job["document_index"],
+            **{name: value for name, value in options.items() if value is not None},
         )
 
-    def write_all(self, spools: Path, records: Sequence[SpoolRecord], columns: StoredColumns | None) -> None:
-        """Write the files that are missing, and remove the spools.
+    def begin(self, complete: Iterable[SpoolRecord]) -> None:
+        """Remove the files of an earlier run, except for those of spools that it has completed, if they are complete."""
+        valid = {self._place(record) for record in complete if self._is_complete(record)}
+        for place in (self.names.folder / FINAL).glob("*"):
+            if place not in valid:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def note(self, record: SpoolRecord, *, complete: bool = False) -> None:
+        """Take what a spool contains now, and let a thread continue its file.
+
+        Raises
+        ------
+        OSError, OutputError
+            If a file could not be written.
+        """
+        if self._pool is None and record.tokens < BLOCK_TOKENS:
+            return  # small files are written at the end
+        while self._running and self._running[0].done():
+            self._running.pop(0).result()
+        with self._lock:
+            growing = self._growing.setdefault(record.number, _Growing.begun(record))
+            growing.record, growing.complete = record, complete
+            if growing.busy or not growing.has_work:
+                return
+            growing.busy = True
+        if not self._submit(growing):
+            self._growing.pop(record.number)  # it is written at the end
+
+    def _submit(self, growing: _Growing) -> bool:
+        """Let a thread write what a file lacks; return False if none can be started."""
+        if self._pool is None:  # not earlier: the engine forks its workers before they send ids
+            self._pool = ThreadPoolExecutor(self.threads)
+        with suppress(RuntimeError):
+            self._running.append(self._pool.submit(self._write, growing))
+            return True
+        return False
+
+    def _write(self, growing: _Growing) -> None:
+        """Write to a file until there is not enough to write, or it is complete."""
+        while True:
+            with self._lock:
+                record, complete = growing.record, growing.complete
+                if self._stopped or not growing.has_work:
+                    growing.busy = False
+                    return
+            if growing.writer is None:
+                growing.writer = self.writer(record, growing.columns)
+                growing.writer.__enter__()
+            for ids, ends in read_spool(self._spools, record, self.dtype, has_ends=self.has_ends, start=growing.start):
+                if self._stopped:
+                    return
+                growing.writer.write(ids, ends=ends if self.has_ends else None)
+            growing.start = record
+            if complete:
+                growing.writer.write(np.empty(0, dtype=self.dtype), n_bytes=record.bytes)
+                growing.writer.__exit__(None, None, None)
+                place = self._place(record)
+                hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
+                write_record(place / _COMPLETE, {"files": hashes}, synced=False)
+                with self._lock:
+                    self._growing.pop(record.number)
+                for path_of in (ids_path, ends_path) if growing.last else ():
+                    remove(path_of(self._spools, record.number))
+                return
+
+    def finish(self) -> None:
+        """Wait until the files of all complete spools that are noted are written.
+
+        Raises
+        ------
+        OSError, OutputError
+            If a file could not be written.
+        """
+        while self._running:
+            self._running.pop(0).result()
+
+    def close(self) -> None:
+        """Stop, and abandon the files that are not complete."""
+        self._stopped = True
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        error = InterruptedError()
+        for growing in self._growing.values():
+            if growing.writer is not None:
+                with suppress(Exception):
+                    growing.writer.__exit__(type(error), error, None)
+
+    def write_all(
+        self, records: Sequence[SpoolRecord], manifest: bytes, columns: StoredColumns | None
+    ) -> list[tuple[Path, Path]]:
+        """Write the files that are missing, and the manifest, and remove the spools.
 
         Parameters
         ----------
-        spools : Path
-            The folder of the spools.
         records : list of SpoolRecord
-            All of them.
+            Those of all spools, which are complete.
+        manifest : bytes
+            The content of the manifest.
         columns : StoredColumns, optional
             The rows of the columns to keep.
+
+        Returns
+        -------
+        list of (Path, Path)
+            The files, and their final paths.
 
         Raises
         ------
         OSError, OutputError
         """
-        (self.folder / FINAL).mkdir(exist_ok=True)
-        missing = [
-            (record, None if columns is None else columns.rows(record, first))
-            for record, first in zip(records, first_rows(records), strict=True)
-            if not self.is_complete(record)
-        ]
-        if self.threads > 1 and len(missing) > 1 and sum(record.tokens for record, _ in missing) > BLOCK_TOKENS:
-            with ThreadPoolExecutor(self.threads) as pool:
-                futures = [pool.submit(self._write, spools, record, rows) for record, rows in missing]
-                try:
-                    for future in futures:
-                        future.result()
-                except BaseException:
-                    pool.shutdown(cancel_futures=True)
-                    raise
+        names, final = self.names, self.names.folder / FINAL
+        final.mkdir(exist_ok=True)
+        firsts = first_rows(records)
+        missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
+        if adopts(names.format):
+            for record, _ in missing:
+                self._adopt(names.format, record)
         else:
-            for record, rows in missing:
-                self._write(spools, record, rows)
+            self._write_missing(missing, columns)
+        pairs: list[tuple[Path, Path]] = []
+        for record in records:
+            staged, targets = names.format.files(self._staged(record)), names.format.files(names.path(record))
+            pairs += [(Path(made), Path(target)) for made, target in zip(staged, targets, strict=True) if Path(made).exists()]
+        written = final / names.manifest.name
+        with written.open("wb") as file:  # nothing reads it before its last name is given to it
+            file.write(manifest)
+            file.flush()
+            sync_file(file.fileno())
+        # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
+        pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
+        return pairs
 
-    def _write(self, spools: Path, record: SpoolRecord, rows: ColumnRows | None) -> None:
-        if adopts(self.names.format):
-            self._adopt(spools, record)
-            return
-        if not ids_path(spools, record.number).exists():
-            raise damaged(self.staged(record), folder=self.folder)  # its spool was removed when it was complete
-        with self.writer(record, rows) as writer:
-            n_bytes = record.bytes
-            for ids, ends in read_spool(spools, record, self.dtype, has_ends=self.has_ends):
-                writer.write(ids, n_bytes=n_bytes, ends=ends if self.has_ends else None)
-                n_bytes = 0
-        self.set_complete(record)
-        for path_of in (ids_path, ends_path):  # so that the folder does not grow
-            remove(path_of(spools, record.number))
+    def _write_missing(self, missing: Sequence[tuple[SpoolRecord, int]], columns: StoredColumns | None) -> None:
+        """Write the files of complete spools, and remove these; `missing` has each with the number of its first row."""
+        in_threads = self.threads > 1 and len(missing) > 1 and sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
+        try:
+            for record, first in missing:
+                if not ids_path(self._spools, record.number).exists():
+                    raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
+                if not self._fresh:
+                    check_spool(self._spools, record, ids_path(self._spools, record.number), has_ends=self.has_ends)
+                rows = None if columns is None else columns.rows(record, first)
+                growing = _Growing.begun(record, complete=True, columns=rows, busy=True, last=True)
+                self._growing[record.number] = growing
+                if not in_threads or not self._submit(growing):
+                    self._write(growing)
+            self.finish()
+        finally:
+            self.close()
 
-    def _adopt(self, spools: Path, record: SpoolRecord) -> None:
+    def _adopt(self, form: MappedFormat, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
-        form, staged = self.names.format, self.staged(record)
-        assert adopts(form)
-        source, target = ids_path(spools, record.number), Path(form.files(staged)[0])
+        staged, has_borders = self._staged(record), self._job["document_index"] or form.stores_documents
+        source, target = ids_path(self._spools, record.number), Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
-        if not self.fresh:
-            check_spool(spools, record, source, has_ends=self.has_ends)
-        self.place(record).mkdir(parents=True, exist_ok=True)
-        stores_documents = self.document_index or form.stores_documents
+        if not self._fresh:
+            check_spool(self._spools, record, source, has_ends=self.has_ends)
+        self._place(record).mkdir(parents=True, exist_ok=True)
         described = Description(
             dtype=self.dtype.name,
             tokens=record.tokens,
             bytes_read=record.bytes,
-            vocab_size=self.vocab_size,
-            tokenizer_sha256=self.tokenizer_sha256,
+            vocab_size=self._job["vocab_size"],
+            tokenizer_sha256=self._job["tokenizer_sha256"],
             ids_sha256=record.ids_sha256,
-            documents=record.documents if stores_documents else None,
+            documents=record.documents if has_borders else None,
             file_format=form.name,
         )
         header = form.header(described)
-        form.write_others(staged, described, _read_ends(ends_path(spools, record.number)) if stores_documents else iter(()))
-        if header:
-            with source.open("r+b", buffering=0) as file:
-                file.write(header)
-                sync_file(file.fileno())
+        ends = read_ends(ends_path(self._spools, record.number), 0, record.documents) if has_borders else iter(())
+        form.write_others(staged, described, ends)
+        with source.open("r+b", buffering=0) as file:
+            file.write(header)
+            sync_file(file.fileno())
         source.replace(target)
-
-
-def _read_ends(path: Path) -> Iterator[Array]:
-    with path.open("rb") as file:
-        while data := file.read(_ENDS_BYTES):
-            yield np.frombuffer(data, dtype=END_DTYPE)
-
-
-def write_final(
-    files: FinalFiles, spools: Path, records: Sequence[SpoolRecord], manifest: bytes, columns: StoredColumns | None = None
-) -> list[tuple[Path, Path]]:
-    """Write the files of the outputs into the folder `final` of a job; return pairs of these files and their final paths.
-
-    Files that exist there are complete, from this run or an earlier one, and stay.
-
-    Parameters
-    ----------
-    files : FinalFiles
-    spools : Path
-        The folder of the spools.
-    records : list of SpoolRecord
-    manifest : bytes
-        The content of the manifest.
-    columns : StoredColumns, optional
-        The rows of the columns to keep.
-
-    Raises
-    ------
-    OSError, OutputError
-    """
-    names = files.names
-    files.write_all(spools, records, columns)
-    pairs: list[tuple[Path, Path]] = []
-    for record in records:
-        staged, targets = names.format.files(files.staged(record)), names.format.files(names.path(record))
-        for made, target in zip(map(Path, staged), map(Path, targets), strict=True):
-            if made.exists():
-                pairs.append((made, target))
-    written = files.folder / FINAL / names.manifest.name
-    _write_synced(written, manifest)
-    # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
-    pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
-    return pairs
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    """Write a file of the folder `final`, and flush it to disk. Nothing reads it before its last name is given to it."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        sync_file(file.fileno())

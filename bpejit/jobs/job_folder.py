@@ -20,14 +20,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bpejit.errors import OutputError
 from bpejit.storage.files import write_error
-from bpejit.storage.temporary import LOCKS, remove, sync_file, sync_folders
+from bpejit.storage.temporary import remove, sync_file, sync_folders
 
 try:
     import fcntl
@@ -195,9 +195,20 @@ def sync_record(path: Path) -> None:
     ------
     OSError
     """
-    with path.open("rb") as file:
-        sync_file(file.fileno())
+    sync_paths([path])
     sync_folders([path.parent])
+
+
+def sync_paths(paths: Iterable[Path]) -> None:
+    """Flush files to disk.
+
+    Raises
+    ------
+    OSError
+    """
+    for path in paths:
+        with path.open("rb") as file:
+            sync_file(file.fileno())
 
 
 class Kept(NamedTuple):
@@ -388,30 +399,3 @@ def folder_bytes(folder: Path) -> int:
             with suppress(OSError):
                 total += Path(parent, name).stat().st_size
     return total
-
-
-__all__ = [
-    "CHECKPOINT",
-    "LOCK",
-    "LOCKS",
-    "MANIFEST",
-    "WAIT_SECONDS",
-    "Kept",
-    "LockHeldError",
-    "claim_record",
-    "damaged",
-    "file_sha256",
-    "find_kept",
-    "folder_bytes",
-    "found_parts",
-    "held",
-    "is_held",
-    "job_folder",
-    "part_folder",
-    "read_record",
-    "remove_folder",
-    "sealed",
-    "sync_record",
-    "unsealed",
-    "write_record",
-]

@@ -29,8 +29,8 @@ FORMAT = "bpejit job"
 
 FORMAT_VERSION = 1
 
-FOLDER_VERSION = 2
-"""Version of the folder of an unfinished job: 2 has hashes."""
+FOLDER_VERSION = 3
+"""Version of the folder of an unfinished job: 2 has hashes; 3 has one file of columns for all outputs."""
 
 
 def manifest_path(out: Path, *, per_input: bool) -> Path:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -137,6 +137,38 @@ class CompletePart(NamedTuple):
 
     fields: Mapping[str, Any]
     brief: bool = False
+
+
+class PartSink(ABC):
+    """Writes the results of the units of a part into files that only grow."""
+
+    def begin_unit(self, unit: Any) -> None:  # noqa: B027 - not all kinds need it
+        """Take note of the unit of the next results."""
+
+    @abstractmethod
+    def write(self, result: Any) -> tuple[int, int]:
+        """Append the result of a chunk; return the numbers of ids and of documents.
+
+        Raises
+        ------
+        CorpusError, OSError
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return the fields for a checkpoint from which another sink continues."""
+
+    @abstractmethod
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+
+    @abstractmethod
+    def finish(self) -> dict[str, Any]:
+        """Complete the files; return the fields for the checkpoint of the complete part."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files."""
 
 
 @dataclass(frozen=True)
@@ -415,11 +447,18 @@ class JobPlan(ABC):
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
         """Return the job whose results are checksums of chunks and their bytes of input, and what divides units into chunks."""
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What checkpoints tell of how units are read, for `checksum_job`."""
+        return {}
+
     @abstractmethod
-    def run_units(
-        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
-    ) -> CompletePart:
-        """Work on the units that are missing.
+    def chunk_job(self) -> tuple[Any, AnyChunker]:
+        """Return the job whose results the sink writes (see `ChunkResult`), and what divides units into chunks."""
+
+    @abstractmethod
+    def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> PartSink:
+        """Return what writes the results of chunks.
 
         Parameters
         ----------
@@ -427,24 +466,14 @@ class JobPlan(ABC):
             The folder of the part, locked by this process.
         checkpoint : dict, optional
             The last checkpoint, whose files are continued; None to begin.
-        engine : Engine
-        report : callable
-        seconds : Seconds
-            Is added to.
 
         Raises
         ------
-        CorpusError
-        OSError
-            If a file cannot be written. The last checkpoint stays.
+        OSError, OutputError
         """
 
     def check_totals(self, totals: Totals) -> None:  # noqa: B027 - not all kinds have a check
         """Raise CorpusError if a complete part has nothing that could be written."""
-
-    def keeping(self, folder: Path, done: CompletePart) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Return a context that keeps a brief part after an error, so that it can be resumed."""
-        return nullcontext()
 
     def check_shared(self) -> None:
         """Raise OptionError if the machines of a cluster cannot divide the job among them."""

@@ -26,6 +26,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
 from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf
+from bpejit.jobs.job_run import keeping_brief, run_units
 from bpejit.jobs.output_files import exchange, remove_links
 from bpejit.jobs.unit_loop import Seconds, Totals, chain_checksum, size_of_units
 from bpejit.storage.files import creating_folder
@@ -114,7 +115,7 @@ def run_part(
             done = CompletePart(checkpoint)
         else:
             with naming_output(plan.names.out):
-                done = plan.run_units(folder, checkpoint, spread, report, seconds)
+                done = run_units(plan, folder, checkpoint, spread, report, seconds)
         totals = Totals.from_json(done.fields["totals"])
         before = working_time()
         missing = 0 if done.brief else len(missing_parts(plan.folder, parts)) if joins else parts
@@ -122,7 +123,7 @@ def run_part(
         if joins:
             plan.check_totals(totals)
         if not missing:
-            with naming_output(plan.names.out), plan.keeping(folder, done):
+            with naming_output(plan.names.out), keeping_brief(plan, folder, done):
                 # What this process has written itself is not compared with its hashes.
                 written = [done.fields] if checkpoint is None and parts == 1 else None
                 finished = finish_job(

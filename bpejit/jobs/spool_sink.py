@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.jobs.job_folder import damaged
-from bpejit.jobs.spools import IDS_SUFFIX, Hasher, Spool, SpoolRecord
+from bpejit.jobs.spools import GrowingFile, Spool, SpoolRecord
 from bpejit.packed_tokens import pack_tokens
-from bpejit.storage.temporary import sync_file
 
 CLOSED = "closed.jsonl"
 """The records of complete spools, one a line. A checkpoint has the length of the file."""
@@ -31,8 +27,6 @@ class SinkOptions(NamedTuple):
     dtype : np.dtype
     has_ends : bool
         Whether the ends of documents are written.
-    adopted : bool
-        Whether the files of ids become files of the output.
     sides : tuple of bool
         `(False,)`, or `(False, True)` if documents are set aside.
     shard_tokens : int, optional
@@ -47,7 +41,6 @@ class SinkOptions(NamedTuple):
 
     dtype: np.dtype[Any]
     has_ends: bool = True
-    adopted: bool = False
     sides: tuple[bool, ...] = (False,)
     shard_tokens: int | None = None
     shard_exact: bool = False
@@ -64,7 +57,7 @@ class SpoolSink:
         Exists.
     options : SinkOptions
     state : dict, optional
-        The state at a checkpoint (see `snapshot`); None to begin.
+        The state at a checkpoint (see `state`); None to begin.
     note : callable, optional
         Called with the record of a spool that has grown, and with `complete=True` if it is complete.
 
@@ -84,22 +77,11 @@ class SpoolSink:
         self._note = note
         self._options = options
         self._open: dict[bool, Spool] = {}
-        self._unsynced: set[Path] = set()
+        self._completed: list[Path] = []
         self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
-        self._next = 0 if state is None else int(state["next"])
-        self._output = -1 if state is None else int(state["output"])
-        self._hashers = {side: Hasher() for side in options.sides}
-        self._closed: BinaryIO = (folder / CLOSED).open("ab", buffering=0)
-        self._closed_hash = hashlib.sha256()
-        size = 0 if state is None else int(state["closed_bytes"])
+        self._next, self._output = (0, -1) if state is None else (int(state["next"]), int(state["output"]))
+        self._closed = GrowingFile(folder / CLOSED, *(() if state is None else (state["closed_bytes"], state["closed_sha256"])))
         try:
-            if self._closed.seek(0, os.SEEK_END) < size:
-                raise OSError(None, "it is shorter than at the last checkpoint", str(folder / CLOSED))
-            self._closed.truncate(size)
-            if size:
-                self._closed_hash.update((folder / CLOSED).read_bytes())
-                if state is not None and self.closed_sha256 != state["closed_sha256"]:
-                    raise damaged(folder / CLOSED, folder=folder)
             for fields in () if state is None else state["open"]:
                 record = SpoolRecord(**fields["spool"])
                 self._open[record.aside] = self._new_spool(record)
@@ -111,11 +93,10 @@ class SpoolSink:
     @property
     def closed_sha256(self) -> str:
         """The hash of the records of complete spools."""
-        return self._closed_hash.hexdigest()
+        return self._closed.sha256
 
     def _new_spool(self, record: SpoolRecord) -> Spool:
-        hasher = self._hashers[record.aside]
-        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends, hasher=hasher)
+        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends)
 
     def begin_output(self, output: int) -> None:
         """Set the output of the next blocks; the spools of an earlier one are completed.
@@ -126,7 +107,7 @@ class SpoolSink:
         """
         if output == self._output:
             return
-        self._complete_all()
+        self.finish()
         self._output = output
         for side in self._options.sides:
             self._begin_shard(side, 0)
@@ -161,7 +142,7 @@ class SpoolSink:
                 n_bytes = int(lengths[part].sum(dtype=np.int64))
             spool.write(part, part_ends, n_bytes)
             if self._note is not None:
-                self._note(spool.snapshot())
+                self._note(spool.record)
             if part.size > (int(part_ends[-1]) if part_ends.size else 0):
                 self._in_document[side] = True
             elif part_ends.size:
@@ -177,11 +158,11 @@ class SpoolSink:
                 ends = ends[1:]
                 continue
             # A shard that has reached its size ends as soon as something follows, so that the last one is never empty.
-            if spool.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
+            if spool.record.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
                 self._end_shard(side)
                 self._begin_shard(side, spool.record.shard + 1)
                 continue
-            room = limit - spool.tokens
+            room = limit - spool.record.tokens
             n_ends = int(np.searchsorted(ends, room, side="left"))  # all before the limit, and the first one from there on
             if self._options.shard_exact:
                 cut = min(room, ids.size)
@@ -202,68 +183,44 @@ class SpoolSink:
         if continues and self._options.has_ends:
             # The rest of the document is in the next shard; a file of documents contains no other ids.
             spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
+        spool.close()
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
-        self._unsynced.update(spool.paths)
-        record = spool.complete(continues=continues)
-        self._log(record)
+        self._completed += spool.paths
+        record = spool.checkpoint(continues=continues)
+        self._closed.write(json.dumps(record.as_json()).encode("ascii") + b"\n")
         if self._note is not None:
             self._note(record, complete=True)
 
-    def _log(self, record: SpoolRecord) -> None:
-        data = json.dumps(record.as_json()).encode("ascii") + b"\n"
-        self._closed_hash.update(data)
-        while data:
-            data = data[self._closed.write(data) :]
-
-    def _complete_all(self) -> None:
-        for side in [*self._open]:
-            self._end_shard(side)
-            self._in_document[side] = False
-
-    def finish(self, *, brief: bool = False) -> None:
+    def finish(self) -> None:
         """Complete all spools.
-
-        Parameters
-        ----------
-        brief : bool
-            Whether only the files that become files of the output are flushed to disk.
 
         Raises
         ------
         OSError
         """
-        self._complete_all()
-        for path in tuple(self._unsynced):
-            if not brief or (self._options.adopted and path.suffix == IDS_SUFFIX):
-                self._sync(path)
-        if not brief:
-            sync_file(self._closed.fileno())
+        for side in [*self._open]:
+            self._end_shard(side)
+            self._in_document[side] = False
 
-    def _sync(self, path: Path) -> None:
-        """Flush a complete file to disk."""
-        with path.open("rb") as file:
-            sync_file(file.fileno())
-        self._unsynced.discard(path)
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
-        """Return the state for a checkpoint, and functions that flush what it refers to."""
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
         spools = [
             {"spool": spool.checkpoint().as_json(), "in_document": self._in_document[side]}
             for side, spool in self._open.items()
         ]
-        closed = {"closed_bytes": self._closed.tell(), "closed_sha256": self.closed_sha256}
-        state = {"next": self._next, "output": self._output, **closed, "open": spools}
-        complete = [partial(self._sync, path) for path in tuple(self._unsynced)]
-        return state, [*complete, *(spool.sync for spool in self._open.values()), lambda: sync_file(self._closed.fileno())]
+        closed = {"closed_bytes": self._closed.size, "closed_sha256": self.closed_sha256}
+        return {"next": self._next, "output": self._output, **closed, "open": spools}
+
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+        completed, self._completed = self._completed, []
+        return [*completed, *(path for spool in self._open.values() for path in spool.paths), self._closed.path]
 
     def close(self) -> None:
         """Close all files, without completing the spools."""
         for spool in self._open.values():
             spool.close()
-        with suppress(OSError):
-            self._closed.close()
-        for hasher in self._hashers.values():
-            hasher.close()
+        self._closed.close()
 
 
 def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = None) -> list[SpoolRecord]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,17 +20,98 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.jobs.job_folder import damaged, file_sha256
 from bpejit.storage.files import SYNC_BYTES
-from bpejit.storage.temporary import start_sync, sync_file
-
-IDS_SUFFIX = ".ids"
+from bpejit.storage.temporary import start_sync
+from bpejit.tokenfiles.borders import EndReader
+from bpejit.tokenfiles.file_writer import Hasher
 
 END_DTYPE = np.dtype("<i8")
 
 BLOCK_TOKENS = 1 << 20
 """Number of ids that are read from a spool at a time."""
 
-_HASH_ALONGSIDE_BYTES = 1 << 16
-"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
+_HASHED_BYTES = 1 << 20
+
+
+class GrowingFile:
+    """A file that is only appended to, with the hash of its content.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        Bytes of the content at the last checkpoint; what follows is cut off. 0 for a new file.
+    sha256 : str, optional
+        The hash of the content then.
+    position : int
+        Bytes before the content, space for a header.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, or is shorter than it was.
+    OutputError
+        If it does not contain what it did.
+    """
+
+    def __init__(self, path: Path, size: int = 0, sha256: str | None = None, *, position: int = 0) -> None:
+        self.path = path
+        self.size = self._synced = size
+        self._position = position
+        self._hasher = Hasher()
+        self._file: BinaryIO = path.open("r+b" if size else "wb", buffering=0)
+        try:
+            found = self._file.seek(0, 2)
+            if size and found < position + size:
+                raise OSError(None, f"it has {found} bytes, fewer than the {position + size} of the last checkpoint", str(path))
+            self._file.truncate(position + size)
+            self._file.seek(position)
+            if size:
+                self._hash_again()
+                if self.sha256 != sha256:
+                    raise damaged(path, folder=path.parent)
+        except BaseException:
+            self.close()
+            raise
+
+    def _hash_again(self) -> None:
+        while data := self._file.read(_HASHED_BYTES):
+            with self._hasher.updating(memoryview(data)):
+                pass
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content."""
+        return self._hasher.hexdigest()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes, or the bytes of an array.
+
+        Raises
+        ------
+        OSError
+        """
+        data = memoryview(data)
+        if not data.nbytes:  # it cannot be cast
+            return
+        data = data.cast("B")
+        with self._hasher.updating(data):
+            _write_all(self._file, data)
+        self.size += data.nbytes
+        if self.size - self._synced >= SYNC_BYTES:
+            start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)
+            self._synced = self.size
+
+    def close(self) -> None:
+        """Close the file, which is not flushed to disk yet."""
+        self._hasher.close()
+        with suppress(OSError):
+            self._file.close()
+
+
+def _write_all(file: BinaryIO, data: memoryview) -> None:
+    done = 0
+    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
+        done += file.write(data[done:])
 
 
 @dataclass(frozen=True)
@@ -77,46 +157,12 @@ class SpoolRecord:
 
 def ids_path(folder: Path, number: int) -> Path:
     """Return the file with the ids of a spool."""
-    return folder / f"{number:06d}{IDS_SUFFIX}"
+    return folder / f"{number:06d}.ids"
 
 
 def ends_path(folder: Path, number: int) -> Path:
     """Return the file with the document ends of a spool."""
     return folder / f"{number:06d}.ends"
-
-
-class Hasher:
-    """SHA-256 of ids, computed by a second thread where that is faster."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._thread: ThreadPoolExecutor | None = None
-
-    def update(self, data: memoryview) -> Future[None] | None:
-        """Hash ids. Return None, or a future if a second thread does it."""
-        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
-            if self._thread is None:  # not earlier: the engine forks its workers before they send ids
-                self._thread = ThreadPoolExecutor(1)
-            try:
-                return self._thread.submit(self._hash.update, data)
-            except RuntimeError:  # no thread can be started
-                self._thread.shutdown(cancel_futures=True)
-                self._thread = None
-        self._hash.update(data)
-        return None
-
-    def hexdigest(self) -> str:
-        """Return the hash so far as hexadecimal digits."""
-        return self._hash.hexdigest()
-
-    def restart(self) -> None:
-        """Begin a new hash."""
-        self._hash = hashlib.sha256()
-
-    def close(self) -> None:
-        """End the second thread."""
-        if self._thread is not None:
-            self._thread.shutdown()
 
 
 class Spool:
@@ -126,13 +172,16 @@ class Spool:
     ----------
     folder : Path
     record : SpoolRecord
-        Its lengths are those of a checkpoint; 0 for a new spool.
+        That of a checkpoint, up to which the files are kept, or of a new spool.
     dtype : np.dtype
         Little-endian.
     has_ends : bool
         Whether to write the ends of documents.
-    hasher : Hasher
-        Computes the hash of the ids.
+
+    Attributes
+    ----------
+    record : SpoolRecord
+        What the spool contains, without the hashes.
 
     Raises
     ------
@@ -142,59 +191,19 @@ class Spool:
         If the content of a file is not that of the record.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        record: SpoolRecord,
-        dtype: np.dtype[Any],
-        *,
-        has_ends: bool,
-        hasher: Hasher,
-    ) -> None:
+    def __init__(self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> None:
         self.record = replace(record, ids_sha256=None, ends_sha256=None)
-        self.tokens, self.documents, self.bytes = record.tokens, record.documents, record.bytes
         self.dtype = dtype
-        self._hasher = hasher
-        self._path = ids_path(folder, record.number)
-        self._ids: BinaryIO = _open_at(self._path, self.tokens and record.position + self.tokens * dtype.itemsize)
-        self._ends: BinaryIO | None = None
+        size = record.tokens * dtype.itemsize
+        self._ids = GrowingFile(ids_path(folder, record.number), size, record.ids_sha256, position=record.position)
+        self._ends: GrowingFile | None = None
         if has_ends:
-            self._ends = _open_at(ends_path(folder, record.number), self.documents * END_DTYPE.itemsize)
-        if not self.tokens:
-            self._ids.truncate(record.position)
-            self._ids.seek(record.position)
-        self._synced = self.tokens * dtype.itemsize
-        hasher.restart()
-        self._ends_hash = hashlib.sha256()
-        if record.ids_sha256 is not None:
             try:
-                self._hash_again(record)
+                size = record.documents * END_DTYPE.itemsize
+                self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256)
             except BaseException:
                 self.close()
                 raise
-
-    def _hash_again(self, record: SpoolRecord) -> None:
-        """Hash what the files contain, and compare it with a checkpoint."""
-        for path, start, update in ((self._path, record.position, self._hasher.update), (self._ends_path, 0, self._hash_ends)):
-            if path is not None:
-                with path.open("rb", buffering=0) as file:
-                    file.seek(start)
-                    while data := file.read(BLOCK_TOKENS):
-                        waiting = update(memoryview(data))
-                        if waiting is not None:
-                            waiting.result()
-        found = self.checkpoint()
-        if found.ids_sha256 != record.ids_sha256:
-            raise damaged(self._path, folder=self._path.parent)
-        if self._ends_path is not None and found.ends_sha256 != record.ends_sha256:
-            raise damaged(self._ends_path, folder=self._path.parent)
-
-    def _hash_ends(self, data: memoryview) -> None:
-        self._ends_hash.update(data)
-
-    @property
-    def _ends_path(self) -> Path | None:
-        return None if self._ends is None else Path(str(self._ends.name))
 
     def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
         """Append ids, the ends of documents as positions in `ids`, and the number of bytes of text.
@@ -203,86 +212,32 @@ class Spool:
         ------
         OSError
         """
-        if ends.size:
-            if self._ends is not None:
-                stored = (ends + self.tokens).astype(END_DTYPE).data
-                self._hash_ends(stored)
-                _write_all(self._ends, stored)
-            self.documents += int(ends.size)
-        self.bytes += n_bytes
-        if not ids.size:
-            return
-        data = np.ascontiguousarray(ids, dtype=self.dtype).data.cast("B")
-        hashed = self._hasher.update(data)
-        try:
-            _write_all(self._ids, data)
-        finally:
-            if hashed is not None:
-                hashed.result()
-        self.tokens += int(ids.size)
-        written = self.tokens * self.dtype.itemsize
-        if written - self._synced >= SYNC_BYTES:
-            start_sync(self._ids.fileno(), self.record.position + self._synced, written - self._synced)
-            self._synced = written
+        record = self.record
+        if self._ends is not None:
+            self._ends.write((ends + record.tokens).astype(END_DTYPE).data)
+        self._ids.write(np.ascontiguousarray(ids, dtype=self.dtype).data)
+        self.record = replace(
+            record,
+            tokens=record.tokens + int(ids.size),
+            documents=record.documents + int(ends.size),
+            bytes=record.bytes + n_bytes,
+        )
 
-    def snapshot(self) -> SpoolRecord:
-        """Return the lengths so far."""
-        return replace(self.record, tokens=self.tokens, documents=self.documents, bytes=self.bytes)
-
-    def checkpoint(self) -> SpoolRecord:
-        """Return the lengths so far, with the hashes."""
-        ends_sha256 = None if self._ends is None else self._ends_hash.hexdigest()
-        return replace(self.snapshot(), ids_sha256=self._hasher.hexdigest(), ends_sha256=ends_sha256)
-
-    def sync(self) -> None:
-        """Flush the files to disk.
-
-        Raises
-        ------
-        OSError
-        """
-        for file in (self._ids, self._ends):
-            if file is not None:
-                sync_file(file.fileno())
-
-    def complete(self, *, continues: bool = False) -> SpoolRecord:
-        """Close the files, which are not flushed to disk yet; return what they contain."""
-        self.close()
-        return replace(self.checkpoint(), continues=continues)
+    def checkpoint(self, *, continues: bool = False) -> SpoolRecord:
+        """Return what the spool contains, with the hashes."""
+        ends_sha256 = None if self._ends is None else self._ends.sha256
+        return replace(self.record, ids_sha256=self._ids.sha256, ends_sha256=ends_sha256, continues=continues)
 
     @property
     def paths(self) -> list[Path]:
         """The files."""
-        return [Path(str(file.name)) for file in (self._ids, self._ends) if file is not None]
+        return [file.path for file in (self._ids, self._ends) if file is not None]
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files, which are not flushed to disk yet."""
         for file in (self._ids, self._ends):
             if file is not None:
-                with suppress(OSError):
-                    file.close()
-
-
-def _open_at(path: Path, size: int) -> BinaryIO:
-    """Open a file for appending after `size` bytes, and remove what follows."""
-    file = path.open("r+b" if size else "wb", buffering=0)
-    try:
-        found = file.seek(0, 2)
-        if found < size:
-            raise OSError(None, f"it has {found} bytes, fewer than the {size} of the last checkpoint", str(path))
-        file.truncate(size)
-        file.seek(size)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _write_all(file: BinaryIO, data: memoryview) -> None:
-    data = data.cast("B")
-    done = 0
-    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
-        done += file.write(data[done:])
+                file.close()
 
 
 def check_spool(folder: Path, record: SpoolRecord, ids_file: Path, *, has_ends: bool) -> None:
@@ -308,7 +263,7 @@ def read_spool(
     ----------
     folder : Path
     record : SpoolRecord
-        Of the complete spool, or of an earlier moment (see `Spool.snapshot`), up to which it is read.
+        Of the complete spool, or of an earlier moment, up to which it is read.
     dtype : np.dtype
     has_ends : bool
         Whether the spool has the ends of documents.
@@ -320,51 +275,34 @@ def read_spool(
     OSError
         If a file cannot be read, or is shorter than the record.
     OutputError
-        If the ends are not in order, and after the last block, if the content of a complete spool is not that of the record.
+        If the content of a complete spool is not that of the record; for ids, after the last block.
     """
-    done, used = (0, 0) if start is None else (start.tokens, start.documents)
+    begin, used = (0, 0) if start is None else (start.tokens, start.documents)
     checked = start is None and record.ids_sha256 is not None
-    ids_hash, ends_hash = hashlib.sha256(), hashlib.sha256()
-    n_ends = record.documents if has_ends else used
-    kept = np.empty(0, dtype=np.int64)
-    with ids_path(folder, record.number).open("rb") as file:
-        file.seek(record.position + done * dtype.itemsize)
-        ends_file = ends_path(folder, record.number).open("rb") if has_ends else None
-        try:
-            if ends_file is not None:
-                ends_file.seek(used * END_DTYPE.itemsize)
-            while done < record.tokens or used < n_ends or kept.size:
-                wanted = min(BLOCK_TOKENS, record.tokens - done)
-                data = _read_all(file, wanted * dtype.itemsize)
-                ids = np.frombuffer(data, dtype=dtype)
-                if checked:
-                    ids_hash.update(data)
-                # A document has at least zero ids, so the ends of a block may be many: all that are not after it.
-                while ends_file is not None and used < n_ends and (not kept.size or kept[-1] <= done + wanted):
-                    count = min(BLOCK_TOKENS, n_ends - used)
-                    data = _read_all(ends_file, count * END_DTYPE.itemsize)
-                    if checked:
-                        ends_hash.update(data)
-                    kept = np.concatenate((kept, np.frombuffer(data, dtype=END_DTYPE).astype(np.int64)))
-                    used += count
-                here = int(np.searchsorted(kept, done + wanted, side="right"))
-                ends = kept[:here] - done
-                if (ends.size and ends[0] < 0) or (np.diff(ends) < 0).any() or not (wanted or here):
-                    raise damaged(ends_path(folder, record.number), folder=folder)
-                yield ids, ends
-                kept = kept[here:]
-                done += wanted
-        finally:
-            if ends_file is not None:
-                ends_file.close()
-    if checked and ids_hash.hexdigest() != record.ids_sha256:
-        raise damaged(ids_path(folder, record.number), folder=folder)
-    if checked and has_ends and ends_hash.hexdigest() != record.ends_sha256:
-        raise damaged(ends_path(folder, record.number), folder=folder)
+    path, ends_file = ids_path(folder, record.number), ends_path(folder, record.number)
+    if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
+        raise damaged(ends_file, folder=folder)
+    ends = EndReader(read_ends(ends_file, used, record.documents) if has_ends else iter(()))
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(record.position + begin * dtype.itemsize)
+        for position in range(begin, max(record.tokens, begin + 1), BLOCK_TOKENS):  # once if there are no ids
+            size = min(BLOCK_TOKENS, record.tokens - position)
+            data = file.read(size * dtype.itemsize)
+            if len(data) != size * dtype.itemsize:
+                raise OSError(None, f"it ends {size * dtype.itemsize - len(data)} bytes early", str(path))
+            if checked:
+                digest.update(data)
+            yield np.frombuffer(data, dtype=dtype), ends.up_to(position + size) - position
+    if checked and digest.hexdigest() != record.ids_sha256:
+        raise damaged(path, folder=folder)
 
 
-def _read_all(file: BinaryIO, size: int) -> bytes:
-    data = file.read(size)
-    if len(data) != size:
-        raise OSError(None, f"it ends {size - len(data)} bytes early", str(file.name))
-    return data
+def read_ends(path: Path, start: int, stop: int) -> Iterator[Array]:
+    """Yield the ends of the documents from `start` to `stop` in blocks, int64."""
+    with path.open("rb") as file:
+        file.seek(start * END_DTYPE.itemsize)
+        while start < stop and (data := file.read(min(stop - start, BLOCK_TOKENS) * END_DTYPE.itemsize)):
+            ends = np.frombuffer(data, dtype=END_DTYPE)
+            yield ends
+            start += ends.size

@@ -151,7 +151,7 @@ class UnitLoop:
         self._unsaved = self._n_read = 0
         self._size = size_of_units(self.rest)
 
-    def results(self, job: Job, engine: Engine, chunker: AnyChunker) -> Generator[tuple[Any, Any], None, None]:
+    def results(self, job: Job, chunker: AnyChunker, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
         self._report("encode", 0, self._size, "bytes")
         before = working_time()

@@ -57,6 +57,11 @@ class Borders(ABC):
             )
         return ends[start - first :]
 
+    def blocks(self) -> Iterator[Array]:
+        """Yield the ends of all documents in order, in blocks; the errors are those of `ends`."""
+        for start in range(0, len(self), _BLOCK):
+            yield self.ends(start, min(start + _BLOCK, len(self)))
+
     def span(self, number: int) -> tuple[int, int]:
         """Return the positions at which a document starts and ends; the errors are those of `ends`."""
         ends = self.ends(max(number - 1, 0), number + 1)
@@ -71,10 +76,10 @@ class Borders(ABC):
 
 
 class EndReader:
-    """Read the ends of documents in order."""
+    """Read the ends of documents in order; `blocks` yields them, int64."""
 
-    def __init__(self, borders: Borders) -> None:
-        self._blocks = _blocks(borders)
+    def __init__(self, blocks: Iterator[Array]) -> None:
+        self._blocks = blocks
         self._ends: Array = np.empty(0, dtype=np.int64)
 
     def up_to(self, position: int) -> Array:
@@ -84,14 +89,7 @@ class EndReader:
             n_ended = int(np.searchsorted(self._ends, position, side="right"))
             found.append(self._ends[:n_ended])
             self._ends = self._ends[n_ended:]
-            if self._ends.size:
-                return np.concatenate(found)
-            following = next(self._blocks, None)
+            following = None if self._ends.size else next(self._blocks, None)
             if following is None:
                 return np.concatenate(found)
             self._ends = following
-
-
-def _blocks(borders: Borders) -> Iterator[Array]:
-    for start in range(0, len(borders), _BLOCK):
-        yield borders.ends(start, min(start + _BLOCK, len(borders)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -21,10 +21,52 @@ from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, i
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _HASH_ALONGSIDE_BYTES = 1 << 16
 """Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
+
+
+class Hasher:
+    """SHA-256 of data, computed by a second thread where that is faster."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._thread: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def updating(self, data: memoryview) -> Iterator[None]:
+        """Hash data while the context, which writes them, runs."""
+        hashed = self._submit(data) if data.nbytes >= _HASH_ALONGSIDE_BYTES else None
+        if hashed is None:
+            self._hash.update(data)
+        try:
+            yield
+        finally:
+            if hashed is not None:
+                hashed.result()
+
+    def _submit(self, data: memoryview) -> Future[None] | None:
+        """Let the second thread hash data; return None if no thread can be started."""
+        if self._thread is None:  # not earlier: the engine forks its workers before they send ids
+            from concurrent.futures import ThreadPoolExecutor  # not at the top: readers import this module as well
+
+            self._thread = ThreadPoolExecutor(1)
+        try:
+            return self._thread.submit(self._hash.update, data)
+        except RuntimeError:
+            self.close()
+            return None
+
+    def hexdigest(self) -> str:
+        """Return the hash so far as hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """End the second thread."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+            self._thread = None
 
 
 class TokenFileWriter:
@@ -85,9 +127,8 @@ class TokenFileWriter:
         self._format = file_format
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
-        self._hash = hashlib.sha256()
+        self._hash = Hasher()
         self._documents_hash = hashlib.sha256()
-        self._second_thread: ThreadPoolExecutor | None = None
         self._files = self._outputs(path, files, removed, overwrite=overwrite, streams=streams)
         self._data, *self._others = self._files.__enter__()
         self._open = True
@@ -166,8 +207,10 @@ class TokenFileWriter:
 
     def _append(self, ids: Array, ends: Array | None) -> None:  # noqa: ARG002
         """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
-        if ids.size:
-            self._write_ids(ids.data)
+        if not ids.size:
+            return
+        with self._hash.updating(ids.data) if self._others else nullcontext():  # a stream has no description
+            self._data.write(ids.data)
 
     def _finish(self) -> None:
         """Write what follows the ids."""
@@ -175,36 +218,9 @@ class TokenFileWriter:
     def _abandon(self) -> None:
         """Release what the format holds when writing fails."""
 
-    def _write_ids(self, data: memoryview) -> None:
-        """Write ids to the first file, and add them to the hash."""
-        if not self._others:  # a stream
-            self._data.write(data)
-            return
-        hashed = self._add_to_hash(data)
-        try:
-            self._data.write(data)
-        finally:
-            if hashed is not None:
-                hashed.result()
-
     def _hash_documents(self, ends: Array) -> None:
         """Hash the ends of documents, int64 [documents], as positions in the file."""
         self._documents_hash.update(ends.astype(END_DTYPE, copy=False).data)
-
-    def _add_to_hash(self, data: memoryview) -> Any:
-        """Hash ids. Return None, or a future if a second thread does it."""
-        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
-            if self._second_thread is None:  # not earlier: the engine forks its workers before they send ids
-                from concurrent.futures import ThreadPoolExecutor  # not at the top: readers import this module as well
-
-                self._second_thread = ThreadPoolExecutor(1)
-            try:
-                return self._second_thread.submit(self._hash.update, data)
-            except RuntimeError:  # no thread can be started
-                self._second_thread.shutdown(cancel_futures=True)
-                self._second_thread = None
-        self._hash.update(data)
-        return None
 
     def close(self) -> None:
         """Complete the files, and rename them to their final names."""
@@ -221,13 +237,13 @@ class TokenFileWriter:
             try:
                 self._complete()
             except BaseException as failure:
-                self._stop_thread()
+                self._hash.close()
                 self._release()
                 self._files.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         else:
             self._release()
-        self._stop_thread()
+        self._hash.close()
         self._files.__exit__(kind, error, trace)
 
     def _complete(self) -> None:
@@ -245,10 +261,6 @@ class TokenFileWriter:
     def _release(self) -> None:
         with suppress(Exception):
             self._abandon()
-
-    def _stop_thread(self) -> None:
-        if self._second_thread is not None:
-            self._second_thread.shutdown()
 
     def _fields(self) -> Description:
         """Return the description of what has been written."""

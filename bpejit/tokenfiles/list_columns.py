@@ -127,17 +127,17 @@ class GroupWriter(TokenFileWriter):
 
     def _write_rows(self, ids: Array, offsets: dict[str, Array], lengths: Array | None = None) -> None:
         self._n_rows += int(offsets[COLUMN].size) - 1
-        hashed = self._add_to_hash(np.ascontiguousarray(ids).data) if ids.size else None
         values = {COLUMN: ids} if lengths is None else {COLUMN: ids, LENGTHS_COLUMN: lengths}
-        arrays = [
-            self._arrow.ListArray.from_arrays(offsets[name].astype(np.int32), self._arrow.array(found), type=self._kind(found))
-            for name, found in values.items()
-        ]
-        if self._columns is not None:
-            arrays += self._columns.take(int(offsets[COLUMN].size) - 1)
-        self._write_group(arrays, int(ids.size))
-        if hashed is not None:
-            hashed.result()
+        with self._hash.updating(np.ascontiguousarray(ids).data):
+            arrays = [
+                self._arrow.ListArray.from_arrays(
+                    offsets[name].astype(np.int32), self._arrow.array(found), type=self._kind(found)
+                )
+                for name, found in values.items()
+            ]
+            if self._columns is not None:
+                arrays += self._columns.take(int(offsets[COLUMN].size) - 1)
+            self._write_group(arrays, int(ids.size))
 
     def _kind(self, values: Array) -> Any:
         item = self._arrow.field("item", self._arrow.from_numpy_dtype(values.dtype), nullable=False)

@@ -130,7 +130,7 @@ class MappedTokens(DescribedTokens):
     def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield blocks that are valid until the next one, with the ends of documents as positions in the file."""
         done = 0
-        ends = None if self.borders is None else EndReader(self.borders)
+        ends = None if self.borders is None else EndReader(self.borders.blocks())
         for ids in self.stored_blocks(size):
             done += ids.size
             # A document that ends where a block ends belongs to that block.

@@ -113,15 +113,14 @@ class TextWriter(TokenFileWriter):
         self._position = 0
 
     def _append(self, ids: Array, ends: Array | None) -> None:
-        if ids.size:
-            self._hash.update(ids.data)
         start = 0
-        for end in [] if ends is None else (ends - self._position).tolist():
-            self._write_numbers(ids[start:end])
-            self._data.write(b"\n")
-            self._is_new_line = True
-            start = end
-        self._write_numbers(ids[start:])
+        with self._hash.updating(ids.data):
+            for end in [] if ends is None else (ends - self._position).tolist():
+                self._write_numbers(ids[start:end])
+                self._data.write(b"\n")
+                self._is_new_line = True
+                start = end
+            self._write_numbers(ids[start:])
         self._position += int(ids.size)
 
     def _write_numbers(self, ids: Array) -> None:

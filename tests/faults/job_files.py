@@ -17,7 +17,7 @@ from helpers.datagen import write_lines, write_problem
 
 import bpejit
 from bpejit.errors import BpejitError
-from bpejit.jobs import early_files
+from bpejit.jobs import final_files
 from tests.faults.area import WrongError
 from tests.faults.commands import Files, read_files
 
@@ -100,7 +100,7 @@ def working_in(folder: Path) -> Iterator[None]:
     home = Path.cwd()
     os.chdir(folder)
     try:
-        with mock.patch.object(early_files, "BLOCK_TOKENS", 2000):
+        with mock.patch.object(final_files, "BLOCK_TOKENS", 2000):
             yield
     finally:
         os.chdir(home)

@@ -28,8 +28,8 @@ END = "<|endoftext|>"
 SCRIPT = """
 import json, sys
 import bpejit
-from bpejit.jobs import early_files
-early_files.BLOCK_TOKENS = 50_000  # Parquet and Arrow files are begun while the job encodes
+from bpejit.jobs import final_files
+final_files.BLOCK_TOKENS = 50_000  # Parquet and Arrow files are begun while the job encodes
 arguments = json.loads(sys.argv[1])
 bpejit.load("tokenizer").encode_files(**arguments)
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bpejit.jobs.document_tokens import DocumentTokens
-from bpejit.jobs.job_run import DocumentChoice, draw_documents
+from bpejit.jobs.document_tokens import DocumentChoice, DocumentTokens, draw_documents
+from bpejit.jobs.job_folder import sync_paths
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import END_DTYPE, ends_path, ids_path, read_spool
 
@@ -151,26 +150,23 @@ def test_shards_end_at_documents(
     assert shards == expected_shards(found, limit, options.shard_exact)
 
 
-@given(documents, cuts, st.integers(0, 8), st.sampled_from([None, 3]), st.booleans())
+@given(documents, cuts, st.integers(0, 8), st.sampled_from([None, 3]))
 def test_sink_continues_from_a_snapshot(
     tmp_path_factory: pytest.TempPathFactory,
     found: Documents,
     positions: list[int],
     stop: int,
     limit: int | None,
-    adopted: bool,
 ) -> None:
     def write(folder: Path, interrupted: bool) -> dict[str, bytes]:
-        options = SinkOptions(DTYPE, adopted=adopted, sides=(False, True), shard_tokens=limit)
+        options = SinkOptions(DTYPE, sides=(False, True), shard_tokens=limit)
         sink = SpoolSink(folder, options)
         sink.begin_output(0)
         for index, (ids, ends) in enumerate(blocks(found, positions)):
             if interrupted and index == stop:
-                state, flush = sink.snapshot()
+                state, changed = sink.state(), sink.changed()
                 sink.write(False, np.full(5, 9, DTYPE), np.array([2, 5]), 3)  # belongs to an unfinished unit
-                for sync in flush:
-                    with suppress(ValueError):  # a spool that has been completed since
-                        sync()
+                sync_paths(changed)
                 sink.close()
                 sink = SpoolSink(folder, options, state)
             sink.write(index % 3 == 0, ids, ends, len(ids))

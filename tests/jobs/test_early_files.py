@@ -15,7 +15,7 @@ from helpers.token_files import END, byte_tokenizer, write_sentences
 
 import bpejit
 from bpejit.errors import OutputError
-from bpejit.jobs import early_files
+from bpejit.jobs import final_files
 from bpejit.jobs.final_files import FinalFiles
 from bpejit.storage.files import OutputFile
 
@@ -49,7 +49,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(threading.current_thread().name)
         return plain(self, *arguments)
 
-    monkeypatch.setattr(early_files, "BLOCK_TOKENS", 64)
+    monkeypatch.setattr(final_files, "BLOCK_TOKENS", 64)
     monkeypatch.setattr(FinalFiles, "writer", writer)
     return names
 
@@ -80,7 +80,7 @@ def test_same_files_as_at_the_end(
     early = encode(tokenizer, corpus, tmp_path / "early", **options)
     assert any("ThreadPool" in writer for writer in writers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(early_files, "BLOCK_TOKENS", 1 << 20)
+        patch.setattr(final_files, "BLOCK_TOKENS", 1 << 20)
         writers.clear()
         late = encode(tokenizer, corpus, tmp_path / "late", **options)
         assert set(writers) == {"MainThread"}

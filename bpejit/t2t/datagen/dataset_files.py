@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from bpejit.arrays import Array
 from bpejit.jobs.job_folder import damaged
-from bpejit.storage.temporary import sync_file
-
-INCOMPLETE = ".incomplete"
 
 MOST_OPEN = 256
 """Number of unshuffled shards that are open at a time."""
@@ -65,6 +62,10 @@ class UnshuffledShards:
     hashes : list of str
         The hash of each then.
 
+    Attributes
+    ----------
+    paths : list of Path
+
     Raises
     ------
     OSError
@@ -76,21 +77,18 @@ class UnshuffledShards:
     def __init__(
         self, folder: Path, names: Sequence[str], sizes: Sequence[int] | None = None, hashes: Sequence[str] = ()
     ) -> None:
-        self._paths = [folder / f"{name}{INCOMPLETE}" for name in names]
-        self._complete = [folder / name for name in names]
+        self.paths = [folder / name for name in names]
         self.sizes = list(sizes or [0] * len(names))
         self._open: dict[int, BinaryIO] = {}
-        self._unsynced: set[int] = set()
-        for path, complete, size in zip(self._paths, self._complete, self.sizes, strict=True):
-            with suppress(FileNotFoundError):
-                complete.replace(path)  # a run was interrupted while it completed them
+        self._changed: set[int] = set(range(len(names)))
+        for path, size in zip(self.paths, self.sizes, strict=True):
             with path.open("r+b" if size else "wb") as file:
                 found = file.seek(0, os.SEEK_END)
                 if found < size:
                     raise OSError(None, f"it has {found} bytes, fewer than the {size} of the last checkpoint", str(path))
                 file.truncate(size)
         self._hashes = [hashlib.sha256() for _ in names]
-        for path, digest, expected in zip(self._paths, self._hashes, hashes, strict=False):
+        for path, digest, expected in zip(self.paths, self._hashes, hashes, strict=False):
             with path.open("rb", buffering=0) as file:
                 while data := file.read(_HASHED_BYTES):
                     digest.update(data)
@@ -113,44 +111,19 @@ class UnshuffledShards:
         if file is None:
             if len(self._open) >= MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-            file = self._paths[shard].open("ab", buffering=0)
+            file = self.paths[shard].open("ab", buffering=0)
         self._open[shard] = file  # the last one is closed last
         rest = data.data
         self._hashes[shard].update(rest)
         while len(rest):
             rest = rest[file.write(rest) :]
         self.sizes[shard] += data.size
-        self._unsynced.add(shard)
+        self._changed.add(shard)
 
-    def snapshot(self) -> list[Callable[[], None]]:
-        """Return a list with a function that flushes to disk what was written since the last call."""
-        shards, self._unsynced = self._unsynced, set()
-        paths = [self._paths[shard] for shard in sorted(shards)]
-
-        def sync() -> None:
-            for path in paths:
-                with path.open("rb+") as file:
-                    sync_file(file.fileno())
-
-        return [sync]
-
-    def finish(self, *, synced: bool = True) -> None:
-        """Flush all shards, and give them their names.
-
-        Parameters
-        ----------
-        synced : bool
-            Whether to flush them to disk, so that they survive a power failure.
-
-        Raises
-        ------
-        OSError
-        """
-        self.close()
-        for sync in self.snapshot() if synced else ():
-            sync()
-        for path, complete in zip(self._paths, self._complete, strict=True):
-            path.replace(complete)
+    def changed(self) -> list[Path]:
+        """Return the shards that have changed since the last call."""
+        shards, self._changed = self._changed, set()
+        return [self.paths[shard] for shard in sorted(shards)]
 
     def close(self) -> None:
         """Close the files."""

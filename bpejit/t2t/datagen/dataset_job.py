@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
-from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
-from bpejit.jobs.job_folder import CHECKPOINT, write_record
-from bpejit.jobs.job_plan import CompletePart, Finished, JobPlan
+from bpejit.jobs.job_plan import Finished, JobPlan, PartSink
 from bpejit.jobs.running import finish_job
-from bpejit.jobs.unit_loop import AnyChunker, Seconds, Totals, UnitLoop
+from bpejit.jobs.unit_loop import AnyChunker, Totals
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_files import UnshuffledShards
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -83,40 +80,13 @@ class DatasetPlan(JobPlan):
         """Return what computes checksums of the samples of units."""
         return SampleJob(sample_checksum), SampleChunker()  # type: ignore[return-value]
 
-    def run_units(
-        self, folder: Path, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress, seconds: Seconds
-    ) -> CompletePart:
-        """Generate the records of units, into unshuffled shards (see `JobPlan`)."""
-        loop = UnitLoop(self.mine, checkpoint, self.options.unit_bytes, seconds, report)
-        known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
-        shards = UnshuffledShards(folder, self.names.unshuffled(), *known)
-        modified = self.modified
-        records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
-        features: Sequence[str] = () if checkpoint is None else checkpoint["features"]
+    def chunk_job(self) -> tuple[SampleJob, SampleChunker]:
+        """Return the job that encodes samples as records in workers, and the chunker."""
+        return self.worker_job(), SampleChunker()
 
-        def fields() -> dict[str, Any]:
-            text = {"sha256": loop.text_sha256, "modified": modified}
-            counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(records), "features": features}
-            return {"totals": loop.totals.as_json(), "text": text, **counts}
-
-        results = loop.results(self.worker_job(), engine, SampleChunker())  # type: ignore[arg-type]
-        with closing(shards), Checkpoints(folder, self.identity) as checkpoints, closing(results):
-            for _, found in results:
-                if found is None:
-                    due = loop.end_unit()
-                    checkpoints.note(fields(), shards.snapshot(), write=due)
-                else:
-                    _append(shards, records, found)
-                    features = features or found.features
-                    loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
-            checkpoints.wait()
-            # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
-            is_brief = checkpoint is None and not checkpoints.begun and self.options.part is None
-            shards.finish(synced=not is_brief)
-            complete = {**fields(), "complete": True}
-            if not is_brief:
-                write_record(folder / CHECKPOINT, checkpoint_fields(complete, self.identity()))
-            return CompletePart(complete, is_brief)
+    def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> ShardSink:
+        """Return what writes records into unshuffled shards (see `JobPlan`)."""
+        return ShardSink(folder, self.names.unshuffled(), checkpoint)
 
     @property
     def home(self) -> str:
@@ -150,6 +120,54 @@ class DatasetPlan(JobPlan):
         if self.remote is None:
             return finish_job(self.names, report, plan=self, engine=engine)
         return self.remote.join(lambda _, __: self.names, report=report, engine=engine)
+
+
+class ShardSink(PartSink):
+    """Writes records of generated chunks into the unshuffled shards of a part, and counts those of each.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the part.
+    names : list of str
+        Of the shards.
+    checkpoint : dict, optional
+        The last checkpoint of the part; None to begin.
+    """
+
+    def __init__(self, folder: Path, names: list[str], checkpoint: Mapping[str, Any] | None) -> None:
+        known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
+        self._shards = UnshuffledShards(folder, names, *known)
+        self._records = [0] * len(names) if checkpoint is None else list(checkpoint["records"])
+        self._features: Sequence[str] = () if checkpoint is None else checkpoint["features"]
+
+    def write(self, result: GeneratedChunk) -> tuple[int, int]:
+        """Append the records of a chunk; return the numbers of ids and of examples."""
+        bounds = result.bounds.tolist()
+        for index, count in enumerate(result.counts.tolist()):
+            if count:
+                self._shards.append(result.first + index, result.data[bounds[index] : bounds[index + 1]])
+                self._records[result.first + index] += count
+        self._features = self._features or result.features
+        return result.ids, int(result.counts.sum())
+
+    def state(self) -> dict[str, Any]:
+        """Return sizes, hashes and numbers of records of the shards, and the names of the features."""
+        shards = self._shards
+        counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(self._records)}
+        return {**counts, "features": self._features}
+
+    def changed(self) -> list[Path]:
+        """Return the shards that have changed since the last call."""
+        return self._shards.changed()
+
+    def finish(self) -> dict[str, Any]:
+        """Return the state."""
+        return self.state()
+
+    def close(self) -> None:
+        """Close the shards."""
+        self._shards.close()
 
 
 @dataclass(frozen=True)
@@ -220,11 +238,3 @@ def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> i
         os.chdir(home)
     size: int = job.start().run(shard)
     return size
-
-
-def _append(shards: UnshuffledShards, records: list[int], found: GeneratedChunk) -> None:
-    bounds = found.bounds.tolist()
-    for index, count in enumerate(found.counts.tolist()):
-        if count:
-            shards.append(found.first + index, found.data[bounds[index] : bounds[index + 1]])
-            records[found.first + index] += count
