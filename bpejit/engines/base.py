@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -46,6 +47,26 @@ class Job(Protocol):
 
     def start(self) -> Worker:
         """Return a new worker. Called once in each thread or process."""
+
+
+@dataclass(frozen=True)
+class FunctionJob:
+    """A job whose workers call a function with each chunk, and accumulate nothing.
+
+    Parameters
+    ----------
+    run : callable
+        Is sent to other processes.
+    """
+
+    run: Callable[..., Any]
+
+    def start(self) -> FunctionJob:
+        """Return a new worker."""
+        return self
+
+    def finish(self) -> None:
+        """Return None."""
 
 
 class Engine(Protocol):

@@ -93,26 +93,10 @@ def block_checksum(block: Block) -> bytes:
     return checksum(block.text[: block.stop], *others, np.array([block.final, block.skipped.count]))
 
 
-class ChecksumJob:
-    """Computes the checksums of chunks, as `EncodeWorker` does."""
-
-    def __init__(self) -> None:
-        self._reader = ChunkReader()
-
-    def __reduce__(self) -> tuple[type[ChecksumJob], tuple[()]]:
-        return ChecksumJob, ()
-
-    def start(self) -> ChecksumJob:
-        """Return a new worker."""
-        return ChecksumJob()
-
-    def run(self, chunk: AnyChunk) -> tuple[bytes, int]:
-        """Return the checksum of a chunk, and its bytes of input."""
-        block = self._reader.read(chunk)
-        return block_checksum(block), block.n_read
-
-    def finish(self) -> None:
-        """Return None: there is no combined result."""
+def checksum_chunk(reader: ChunkReader, chunk: AnyChunk) -> tuple[bytes, int]:
+    """Return the checksum of a chunk, as `EncodeWorker` computes it, and its bytes of input."""
+    block = reader.read(chunk)
+    return block_checksum(block), block.n_read
 
 
 def find_separator(model: Model) -> int | None:

@@ -27,7 +27,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.column_spools import SCHEMA
-from bpejit.jobs.encode_job import ChecksumJob, EncodeJob, find_separator
+from bpejit.jobs.encode_job import EncodeJob, checksum_chunk, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
 from bpejit.jobs.encoding_sink import EncodingSink
 from bpejit.jobs.final_files import FinalFiles, adopts
@@ -35,7 +35,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import Finished, JobPlan, Store, slice_units
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
-from bpejit.jobs.unit_loop import AnyChunker, Totals
+from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.model import Model
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -102,7 +102,7 @@ class EncodingPlan(JobPlan):
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
         """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
-        return ChecksumJob(), Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+        return ReaderJob(checksum_chunk), Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
 
     @property
     def reading(self) -> dict[str, Any]:

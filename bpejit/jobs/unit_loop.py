@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
-from bpejit.engines.base import Engine, Job, Progress, report_details
+from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped, SkippedRecord
+from bpejit.engines.base import Engine, FunctionJob, Job, Progress, report_details
 from bpejit.jit.listening import working_time
 
 
@@ -112,6 +113,14 @@ class ChunkResult(Protocol):
     @property
     def checksum(self) -> bytes:
         """What `bpejit.corpus.fingerprints.checksum` returns for what was read."""
+
+
+class ReaderJob(FunctionJob):
+    """A job whose workers call a function with a reader of their own and each chunk."""
+
+    def start(self) -> FunctionJob:
+        """Return a new worker."""
+        return FunctionJob(partial(self.run, ChunkReader()))
 
 
 class UnitLoop:

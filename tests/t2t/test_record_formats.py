@@ -13,8 +13,6 @@ from bpejit.t2t.example_arrays import read_examples, write_examples
 from bpejit.t2t.record_formats import parquet_format, registry
 from bpejit.t2t.record_formats.base import RecordFormat, RecordWriter
 
-pytest.importorskip("google_crc32c")
-
 NAMES = ["targets", "inputs", "inputs_position"]
 
 

@@ -14,7 +14,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.jobs.job_plan import Finished, JobPlan, PartSink
 from bpejit.jobs.running import finish_job
-from bpejit.jobs.unit_loop import AnyChunker, Totals
+from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_files import UnshuffledShards
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -22,7 +22,6 @@ from bpejit.t2t.datagen.generation_job import (
     FeatureVocabulary,
     GeneratedChunk,
     GenerationSettings,
-    SampleJob,
     generate_records,
     sample_checksum,
     warm_data_sets,
@@ -58,9 +57,9 @@ class DatasetPlan(JobPlan):
     doing: ClassVar[str] = "generating"
     done: ClassVar[str] = "generated"
 
-    def worker_job(self) -> SampleJob:
+    def worker_job(self) -> Job:
         """Return the job that encodes samples as records in workers."""
-        return SampleJob(partial(generate_records, self.vocabularies, self.settings))
+        return ReaderJob(partial(generate_records, self.vocabularies, self.settings))
 
     @property
     def paths(self) -> list[str]:
@@ -78,9 +77,9 @@ class DatasetPlan(JobPlan):
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:  # noqa: ARG002 - chunks never differ
         """Return what computes checksums of the samples of units."""
-        return SampleJob(sample_checksum), SampleChunker()  # type: ignore[return-value]
+        return ReaderJob(sample_checksum), SampleChunker()
 
-    def chunk_job(self) -> tuple[SampleJob, SampleChunker]:
+    def chunk_job(self) -> tuple[Job, SampleChunker]:
         """Return the job that encodes samples as records in workers, and the chunker."""
         return self.worker_job(), SampleChunker()
 
@@ -139,7 +138,7 @@ class ShardSink(PartSink):
         known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
         self._shards = UnshuffledShards(folder, names, *known)
         self._records = [0] * len(names) if checkpoint is None else list(checkpoint["records"])
-        self._features: Sequence[str] = () if checkpoint is None else checkpoint["features"]
+        self._features: Sequence[str] = () if checkpoint is None else checkpoint.get("features", ())
 
     def write(self, result: GeneratedChunk) -> tuple[int, int]:
         """Append the records of a chunk; return the numbers of ids and of examples."""

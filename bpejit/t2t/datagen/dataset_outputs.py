@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.blocks import Skipped
 from bpejit.engines import AUTO, make_engine
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines.base import Engine, FunctionJob, Progress
 from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import part_folder, remove_folder
 from bpejit.jobs.job_manifest import finished_manifest
 from bpejit.jobs.job_plan import FilePairs, Finished, JobOutputs
 from bpejit.jobs.output_files import FINAL, listed_outputs
+from bpejit.jobs.remote_output import RemoteOutput, manifest_url, storing
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.files import replacing
 from bpejit.t2t.datagen.dataset_files import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped
-from bpejit.t2t.datagen.shard_shuffling import ShardTask, ShuffleJob, complete_shard, stored_shard
+from bpejit.t2t.datagen.shard_shuffling import (
+    ShardSource,
+    ShardTask,
+    Shuffling,
+    complete_shard,
+    local_sources,
+    stored_shard,
+    stored_sizes,
+    stored_sources,
+)
 from bpejit.t2t.record_formats.registry import load_record_format
 
 SHUFFLE_MEMORY = 1 << 30
@@ -103,39 +114,28 @@ class DatasetOutputs(JobOutputs):
         engine: Engine | None,
     ) -> tuple[FilePairs, Finished]:
         """Shuffle the shards of complete parts (see `JobOutputs`)."""
-        job = begun["job"]
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
-        if not totals.documents:
-            remove_folder(self.folder)
-            raise no_samples(job, totals)
+        totals = _checked_totals(begun["job"], checkpoints, partial(remove_folder, self.folder))
         final = self.folder / FINAL
         final.mkdir(exist_ok=True)
-        places = [part_folder(self.folder, index, len(checkpoints)) for index in range(len(checkpoints))]
-        paths = self.first_files()
-        tasks = [
-            ShardTask(
-                number,
-                tuple(place / name for place in places),
-                final / path.name,
-                () if fresh else tuple(one["hashes"][number] for one in checkpoints),
-            )
-            for number, (name, path) in enumerate(zip(self.unshuffled(), paths, strict=True))
+        sources = [
+            local_sources(part_folder(self.folder, index, len(checkpoints)), self.unshuffled(), one, fresh=fresh)
+            for index, one in enumerate(checkpoints)
         ]
-        amounts = [sum(one["sizes"][number] for one in checkpoints) for number in range(len(tasks))]
-        engine = engine or make_engine(AUTO, None, input_bytes=sum(amounts), returns_arrays=True)
+        paths = self.first_files()
+        targets = [final / path.name for path in paths]
+        results = _shuffled(begun, checkpoints, _tasks(sources, targets), report, engine)
         sizes = []
-        results = _map_shards(engine, shuffle_job(begun, checkpoints, engine), tasks, amounts, report)
         with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
             completed = []
-            for task, size in results:
-                completed.append(pool.submit(complete_shard, task.target))  # while others are shuffled
+            for shard, size in results:
+                completed.append(pool.submit(complete_shard, targets[shard]))  # while others are shuffled
                 sizes.append(size)
             for one in completed:
                 one.result()
         written = final / self.manifest.name
         with replacing(written) as file:
-            file.write(self.describe(job, checkpoints, sizes))
-        pairs = [*((task.target, path) for task, path in zip(tasks, paths, strict=True)), (written, self.manifest)]
+            file.write(self.describe(begun["job"], checkpoints, sizes))
+        pairs = [*zip(targets, paths, strict=True), (written, self.manifest)]
         return pairs, Finished(tuple(paths), self.manifest, totals)
 
     def describe(self, job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> bytes:
@@ -166,50 +166,58 @@ class DatasetOutputs(JobOutputs):
         engine: Engine | None,
     ) -> Finished | None:
         """Shuffle and store each shard by itself (see `JobOutputs`)."""
-        # Not at the top: most data sets are local.
-        from bpejit.jobs.remote_output import manifest_url, storing
-        from bpejit.t2t.datagen.remote_shards import RemoteShuffleJob, plan_shards, stored_sizes
-
         job, parts = begun["job"], int(begun["parts"])
         heads = [remote.check_part(job, part, parts) for part in range(parts)]
         checkpoints = [fields for fields, _ in heads]
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
-        if not totals.documents:
-            remote.remove_folder()
-            raise no_samples(job, totals)
+        totals = _checked_totals(job, checkpoints, remote.remove_folder)
         shards = [path.name for path in self.first_files()]
+        urls = [f"{remote.base}/{name}" for name in shards]
         with storing(remote, self, shards, job, overwrite=bool(begun.get("overwrite"))):
             sizes = stored_sizes(remote, shards)
-            tasks = [task for task in plan_shards(remote, self, heads) if task.shard not in sizes]
-            amounts = [sum(place.size for place in task.ranges) for task in tasks]
-            engine = engine or make_engine(AUTO, None, input_bytes=sum(amounts), returns_arrays=True)
-            shuffling = RemoteShuffleJob(remote, shuffle_job(begun, checkpoints, engine))
-            with closing(_map_shards(engine, shuffling, tasks, amounts, report)) as results:
-                sizes |= {task.shard: size for task, size in results}
+            sources = [stored_sources(remote.part_url(part, parts), *head) for part, head in enumerate(heads)]
+            tasks = [task for task in _tasks(sources, urls) if task.shard not in sizes]
+            with closing(_shuffled(begun, checkpoints, tasks, report, engine, remote)) as results:
+                sizes |= dict(results)
         remote.put_bytes(manifest_url(remote), self.describe(job, checkpoints, [sizes[shard] for shard in range(len(shards))]))
-        return Finished(tuple(f"{remote.base}/{name}" for name in shards), manifest_url(remote), totals)
+        return Finished(tuple(urls), manifest_url(remote), totals)
 
 
-def _map_shards(
-    engine: Engine, job: Any, tasks: Sequence[Any], amounts: Sequence[int], report: Progress
-) -> Generator[tuple[Any, int], None, None]:
-    """Shuffle shards, which have these amounts of bytes; yield each task, and the size of its shard."""
-    done, total = 0, sum(amounts)
-    report("shuffle", 0, total, "bytes")
-    results: Any = engine.map_chunks(job, iter(tasks))
-    with closing(results):
-        for task, amount, size in zip(tasks, amounts, results, strict=True):
-            yield task, size
-            done += amount
-            report("shuffle", done, total, "bytes")
+def _checked_totals(job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], give_up: Callable[[], object]) -> Totals:
+    """Return the totals of all parts; if there are no examples, give up the job, and raise CorpusError."""
+    totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+    if not totals.documents:
+        give_up()
+        raise no_samples(job, totals)
+    return totals
 
 
-def shuffle_job(begun: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], engine: Engine) -> ShuffleJob:
-    """Return the job that shuffles the shards of an unfinished job with a manifest, from the checkpoints of all parts."""
+def _tasks(sources: Sequence[Sequence[ShardSource]], targets: Sequence[Path | str]) -> list[ShardTask]:
+    """Return the shards to shuffle, from the sources in each part."""
+    return [ShardTask(shard, some, targets[shard]) for shard, some in enumerate(zip(*sources, strict=True))]
+
+
+def _shuffled(
+    begun: Mapping[str, Any],
+    checkpoints: Sequence[Mapping[str, Any]],
+    tasks: Sequence[Any],
+    report: Progress,
+    engine: Engine | None,
+    remote: RemoteOutput | None = None,
+) -> Generator[tuple[int, int], None, None]:
+    """Shuffle shards of an unfinished job with a manifest; yield the index and the size of each."""
+    done, total = 0, sum(task.size for task in tasks)
+    engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
     job = begun["job"]
     features = next((one["features"] for one in checkpoints if one["features"]), ())
-    max_memory = int(begun.get("max_memory", SHUFFLE_MEMORY))
-    return ShuffleJob(job["seed"], max(max_memory // engine.workers, 1), job["shuffled"], job["format"], tuple(features))
+    max_memory = max(int(begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
+    shuffling = Shuffling(job["seed"], max_memory, job["shuffled"], job["format"], tuple(features), remote)
+    report("shuffle", 0, total, "bytes")
+    results: Any = engine.map_chunks(FunctionJob(shuffling.run), iter(tasks))
+    with closing(results):
+        for task, size in zip(tasks, results, strict=True):
+            yield task.shard, size
+            done += task.size
+            report("shuffle", done, total, "bytes")
 
 
 def no_samples(job: Mapping[str, Any], totals: Totals) -> CorpusError:

@@ -219,42 +219,11 @@ class GeneratedChunk:
     features: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SampleJob:
-    """Calls a function with each chunk and its samples in workers.
-
-    Parameters
-    ----------
-    function : callable
-        Is sent to other processes.
-    """
-
-    function: Callable[[SampleChunk, SampleBlock], Any]
-
-    def start(self) -> SampleWorker:
-        """Return a new worker."""
-        return SampleWorker(self.function)
-
-
-class SampleWorker:
-    """A worker of a `SampleJob`."""
-
-    def __init__(self, function: Callable[[SampleChunk, SampleBlock], Any]) -> None:
-        self._function = function
-        self._reader = ChunkReader()
-
-    def run(self, chunk: SampleChunk) -> Any:
-        """Return the result for one chunk."""
-        return self._function(chunk, chunk.read(self._reader))
-
-    def finish(self) -> None:
-        """Return None: there is no combined result."""
-
-
 def generate_records(
-    vocabularies: Mapping[str, FeatureVocabulary], settings: GenerationSettings, chunk: SampleChunk, block: SampleBlock
+    vocabularies: Mapping[str, FeatureVocabulary], settings: GenerationSettings, reader: ChunkReader, chunk: SampleChunk
 ) -> GeneratedChunk:
     """Encode samples as records, with the vocabulary of each feature."""
+    block = chunk.read(reader)
     features = dict(block.ready)
     n_bytes = 0
     for name, given in block.texts.items():
@@ -277,19 +246,22 @@ def generate_records(
     data, starts = order_records(*write_examples(features), order)
     bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
     counts = np.bincount(shard_of, minlength=shards)
-    read, n_read = sample_checksum(chunk, block)
     names = tuple(features) if n_examples else ()
-    return GeneratedChunk(first, data, bounds, counts, n_ids, n_read, n_bytes, block.skipped, read, names)
+    return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.n_read, n_bytes, block.skipped, _checksum(block), names)
 
 
-def sample_checksum(chunk: SampleChunk, block: SampleBlock) -> tuple[bytes, int]:
+def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int]:
     """Return a checksum of the samples of a chunk, and its bytes of input."""
+    return _checksum(chunk.read(reader)), chunk.n_read
+
+
+def _checksum(block: SampleBlock) -> bytes:
     arrays: list[Array] = []
     for given in block.texts.values():
         lines = np.frombuffer(given.lines, dtype=np.uint8)
         arrays += [lines, np.empty(0, np.int64) if given.known_ends is None else given.known_ends]
     arrays += [array for pair in block.ready.values() for array in pair]
-    return checksum(*arrays, np.array([block.skipped.count])), chunk.n_read
+    return checksum(*arrays, np.array([block.skipped.count]))
 
 
 def warm_data_sets() -> None:

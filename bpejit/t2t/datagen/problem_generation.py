@@ -34,10 +34,9 @@ from bpejit.t2t.datagen.dataset_job import DatasetPlan
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
 from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
 from bpejit.t2t.datagen.problem_declaration import Problem, generated_chunks, labels_of
-from bpejit.t2t.datagen.remote_shards import fetch_vocabularies, store_vocabularies
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, plan_inputs
-from bpejit.t2t.datagen.vocabularies import find_vocabularies, vocabulary_names
+from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 

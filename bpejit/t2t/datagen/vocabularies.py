@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import LockHeldError, held, is_held, remove_folder
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
@@ -319,3 +321,53 @@ def vocabulary_names(problem: Problem) -> list[str]:
     if problem.has_shared_vocab or len(problem.text_features) == 1:
         return [problem.vocab_filename]
     return [problem.vocab_filename_of(feature) for feature in problem.text_features]
+
+
+def fetch_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
+    """Copy the vocabularies that exist at a URL to a folder, which is created.
+
+    Parameters
+    ----------
+    base : str
+        URL of the folder of the data.
+    names : list of str
+        Of the files, or of folders of tokenizers.
+    folder : Path
+
+    Raises
+    ------
+    OutputError
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data = RemoteOutput(f"{base}/vocabularies", per_input=False)
+    for name in names:
+        for file in data.list_files(f"{base}/{name}") or ([""] if data.has_file(f"{base}/{name}") else []):
+            target = folder / name / file if file else folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with data.access(f"{base}/{name}/{file}".rstrip("/"), "read") as (file_system, found):
+                file_system.get_file(found, str(target))
+
+
+def store_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
+    """Store the vocabularies in a folder that do not exist at a URL.
+
+    Raises
+    ------
+    OutputError
+        If another process has stored a different one meanwhile.
+    """
+    data = RemoteOutput(f"{base}/vocabularies", per_input=False)
+    for name in names:
+        path = folder / name
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] if path.exists() else []
+        for file in files:
+            url = f"{base}/{os.fspath(file.relative_to(folder))}"
+            if not data.has_file(url):
+                data.put_file(file, url)
+                continue
+            with data.access(url, "read") as (file_system, found):
+                if file_system.cat_file(found) != file.read_bytes():
+                    raise OutputError(
+                        f"another process has stored a different vocabulary `{base}/{name}`; expected that of the same "
+                        "problem: run this again to use it, or choose another `data_dir`"
+                    )
