@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +11,10 @@ from itertools import chain, starmap
 from operator import concat, itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bpejit import arguments
+from bpejit.arrays import Array, ByteStrings
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
@@ -339,21 +341,19 @@ class Model:
         stages = (source,) if isinstance(source, str) else source
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
 
-        def add(strings: list[bytes], numbers: list[int]) -> None:
-            lengths = [len(string) for string in strings]
-            digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
-            digest.update(b"".join(strings))
+        def add(strings: Iterable[bytes] | ByteStrings, numbers: Sequence[int] | Array = ()) -> None:
+            packed = strings if isinstance(strings, ByteStrings) else ByteStrings.from_list(list(strings))
+            words = [np.uint64(len(packed))], np.diff(packed.starts).astype(np.uint64), np.array(numbers, dtype=np.uint64)
+            digest.update(np.concatenate(words).astype("<u8").tobytes())
+            digest.update(packed.pool.data)
 
-        add([stage.encode("utf-8", "surrogatepass") for stage in stages], [])
-        add([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens])
+        add(stage.encode("utf-8", "surrogatepass") for stage in stages)
+        add((special_bytes(text) for text, _ in special_tokens), [token_id for _, token_id in special_tokens])
         if isinstance(self.tokens, PackedTokens):
-            digest.update(self.tokens.hashed_bytes())
+            add(self.tokens.strings, self.tokens.numbers)
         else:
             add(in_order(self.tokens), sorted(self.tokens))
-        if isinstance(self.merges, PackedMerges):
-            digest.update(self.merges.hashed_bytes())
-        else:
-            add(list(chain.from_iterable(self.merges)), [])
+        add(self.merges.sides() if isinstance(self.merges, PackedMerges) else chain.from_iterable(self.merges))
         # Defaults are not hashed, so that fields that were added later leave existing hashes unchanged.
         for name in ("ranked", "ignore_merges"):
             if getattr(self, name):

@@ -6,7 +6,6 @@ merges that training has made, and checking it, takes 15 ms, and saving needs on
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar, overload
@@ -37,33 +36,7 @@ class ReadOnlyDict(dict[Key, Value]):
         return type(self), (dict(self),)
 
 
-DIGEST_BYTES = 32
-
-
-class _Hashed:
-    """Arrays with a digest, which is computed on first use if it was not given."""
-
-    _digest: bytes | None
-
-    def _arrays(self) -> tuple[Array, ...]:
-        """Return the bytes of the tokens, where each starts, and further numbers."""
-        raise NotImplementedError
-
-    @property
-    def digest(self) -> bytes:
-        """A hash that determines the arrays."""
-        if self._digest is None:
-            self._digest = _hash_arrays(*self._arrays())
-        return self._digest
-
-    def hashed_bytes(self) -> bytes:
-        """Return the bytes that `Model.sha256` hashes: the number of tokens, their lengths, ids if there are any, and bytes."""
-        pool, starts, *numbers = self._arrays()
-        words = np.concatenate([[starts.size - 1], np.diff(starts), *numbers]).astype("<u8")
-        return words.tobytes() + pool.tobytes()
-
-
-class PackedTokens(_Hashed, Mapping[int, bytes]):
+class PackedTokens(Mapping[int, bytes]):
     """A read-only mapping of ids to the bytes of tokens. The dictionary is made when more than single items are read.
 
     Parameters
@@ -72,17 +45,14 @@ class PackedTokens(_Hashed, Mapping[int, bytes]):
         The tokens, all distinct.
     numbers : int64 [n]
         Their ids, in ascending order.
-    digest : bytes, optional
-        A hash that determines both arrays; by default that of `digest_of_tokens` for a dictionary, computed on first use.
+    source : bytes, optional
+        A hash of the file that they were read from, which determines both arrays.
     """
 
-    def __init__(self, strings: ByteStrings, numbers: Array, digest: bytes | None = None) -> None:
+    def __init__(self, strings: ByteStrings, numbers: Array, source: bytes | None = None) -> None:
         self.strings = strings
         self.numbers = numbers
-        self._digest = digest
-
-    def _arrays(self) -> tuple[Array, ...]:
-        return self.strings.pool, self.strings.starts, self.numbers
+        self.source = source
 
     @cached_property
     def _by_id(self) -> ReadOnlyDict[int, bytes]:
@@ -148,10 +118,10 @@ class PackedTokens(_Hashed, Mapping[int, bytes]):
     __setitem__ = __delitem__ = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedTokens, (self.strings, self.numbers, self._digest)
+        return PackedTokens, (self.strings, self.numbers, self.source)
 
 
-class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
+class PackedMerges(Sequence[tuple[bytes, bytes]]):
     """A read-only sequence of merges. The tuple of pairs is made when more than their number is read.
 
     It equals a tuple of the same pairs.
@@ -162,17 +132,14 @@ class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
         The tokens.
     lefts, rights : int32 [n]
         The indexes of the tokens of each pair.
-    digest : bytes, optional
-        The result of `digest_of_merges` for these pairs; by default it is computed on first use.
     """
 
-    def __init__(self, tokens: ByteStrings, lefts: Array, rights: Array, digest: bytes | None = None) -> None:
+    def __init__(self, tokens: ByteStrings, lefts: Array, rights: Array) -> None:
         self.tokens = tokens
         self.lefts = lefts
         self.rights = rights
-        self._digest = digest
 
-    def _arrays(self) -> tuple[Array, ...]:
+    def sides(self) -> ByteStrings:
         """Return the tokens of all pairs, one after the other."""
         both = np.column_stack([self.lefts, self.rights]).ravel().astype(np.int64)
         starts = starts_of(np.diff(self.tokens.starts)[both])
@@ -186,7 +153,7 @@ class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
             starts,
             counts,
         )
-        return pool, starts
+        return ByteStrings(pool, starts)
 
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -213,7 +180,7 @@ class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PackedMerges):
-            return self.digest == other.digest
+            return self.pairs == other.pairs
         return self.pairs == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
@@ -223,28 +190,7 @@ class PackedMerges(_Hashed, Sequence[tuple[bytes, bytes]]):
         return repr(self.pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedMerges, (self.tokens, self.lefts, self.rights, self._digest)
-
-
-def digest_of_tokens(tokens: Mapping[int, bytes]) -> bytes:
-    """Return a hash of tokens and their ids, which depends on the reader for tokens of a rank file."""
-    return tokens.digest if isinstance(tokens, PackedTokens) else PackedTokens(*pack_tokens(tokens)).digest
-
-
-def digest_of_merges(merges: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return a hash of pairs in their order."""
-    if isinstance(merges, PackedMerges):
-        return merges.digest
-    strings = ByteStrings.from_list([token for pair in merges for token in pair])
-    return _hash_arrays(strings.pool, strings.starts)
-
-
-def _hash_arrays(*arrays: Array) -> bytes:
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for array in arrays:
-        digest.update(b"%d\n" % array.nbytes)
-        digest.update(array.data)
-    return digest.digest()
+        return PackedMerges, (self.tokens, self.lefts, self.rights)
 
 
 def pack_tokens(tokens: Mapping[int, bytes]) -> tuple[ByteStrings, Array]:

@@ -22,7 +22,7 @@ from bpejit.jit.stored_arrays import CACHE_LINE_BYTES, load_arrays, store_arrays
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model
-from bpejit.packed_tokens import digest_of_merges, digest_of_tokens
+from bpejit.packed_tokens import PackedTokens
 
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
@@ -37,6 +37,7 @@ _MODULES = (
     "workspace.py",
     "../arrays.py",
     "../jit/stored_arrays.py",
+    "../model.py",
     "../packed_tokens.py",
     "../formats/ranked_merges.py",
 )
@@ -72,12 +73,11 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
     code = fingerprint.of_modules(Path(__file__).parent, _MODULES)
     if code is None:
         return None
-    digest = hashlib.blake2b((code + fingerprint.of_machine() + fingerprint.of_sources()).encode(), digest_size=16)
+    source = model.tokens.source if isinstance(model.tokens, PackedTokens) and model.ranked else None
     specials = [(text, token_id, token_id in model.tokens) for text, token_id in model.special_tokens.items()]
-    head = (model.ranked, model.ignore_merges, cache_bytes, specials)
-    for part in (repr(head).encode("utf-8", "surrogatepass"), digest_of_tokens(model.tokens), digest_of_merges(model.merges)):
-        digest.update(b"%d\n" % len(part))
-        digest.update(part)
+    code += fingerprint.of_machine() + fingerprint.of_sources()
+    parts = (code, source or model.sha256, model.ignore_merges, cache_bytes, specials)
+    digest = hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16)
     return f"encoder-{digest.hexdigest()}.tables"
 
 

@@ -42,7 +42,6 @@ It is not read by bpejit, and is absent if the ids have large gaps.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,53 +110,53 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     own_data = read_file(own_path, error=TokenizerFormatError)
     stored = load_stored(own_data)
     if stored is not None:
-        own = stored.notes["own"]
-        _read_tokenizer_file(own, folder)  # it may have been changed since
-        model = _make_model(
-            own,
-            own_path,
-            pattern=_split_pattern(own, own_path),
-            tokens=stored.tokens,
-            merges=stored.merges,
-            special_tokens=dict(stored.notes["special_tokens"]),
-            merge_counts=None if own["merge_counts"] is None else stored.merge_counts,
-            sections=stored.notes["sections"],
-        )
-        vars(model)["sha256"] = own["sha256"]  # was checked when the vocabulary was stored
+        model, notes = stored
+        _read_tokenizer_file(notes, folder)  # it may have been changed since
+        pattern = _split_pattern(notes, own_path)
+        if pattern != model.pattern:  # a name is registered in one of the two processes only
+            sections = None if model.file_sections is None else replace(model.file_sections, pattern=pattern)
+            model = replace(model, pattern=pattern, file_sections=sections)
         return model if unicode is None else replace(model, unicode=unicode)
     own = _object(parse_json(own_data, own_path, error=TokenizerFormatError), own_path)
-    model, notes = _parse(own, own_path)
+    model = _parse(own, own_path)
     if unicode is not None:
         return replace(model, unicode=unicode)
     if model.unicode is not None:
         _check_unicode(model.unicode, own_path)
-    store_parsed(own_data, model, notes)
+    store_parsed(own_data, model, {key: own[key] for key in ("tokenizer_file", "tokenizer_file_sha256", "pattern")})
     return model
 
 
-def _parse(own: dict[str, Any], own_path: Path) -> tuple[Model, dict[str, Any]]:
-    """Return the model that `bpejit.json` describes, and all but tokens and merges for `store_parsed`."""
+def _parse(own: dict[str, Any], own_path: Path) -> Model:
+    """Return the model that `bpejit.json` describes."""
     _check_version(own, own_path)
     tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
     pattern = _split_pattern(own, own_path)
     shared_ids = _numbers(own, "shared_ids", own_path)
-    ranked, _ = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
+    ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
     content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
     tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
     if ranked:
         merges = []
     merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
-    sections = sections_text(content) if _flag(own, "sections_of_source", own_path) else None
+    sections = FileSections(sections_text(content), pattern) if _flag(own, "sections_of_source", own_path) else None
     try:
-        model = _make_model(
-            own,
-            own_path,
-            pattern=pattern,
+        model = Model(
             tokens=ReadOnlyDict(tokens),
             merges=merges,
             special_tokens=specials,
+            pattern=pattern,
+            tie_break=_field(own, "tie_break", str, type(None), path=own_path),
             merge_counts=merge_counts,
-            sections=sections,
+            training=_field(own, "training", dict, path=own_path),
+            ranked=ranked,
+            ignore_merges=ignore_merges,
+            pipeline=_pipeline(own, own_path),
+            token_flags=_token_flags(own, own_path),
+            post_processor=canonical(own.get("post_processor")),
+            unicode=_field({"unicode": None, **own}, "unicode", str, type(None), path=own_path),
+            config=_config(own, own_path),
+            file_sections=sections,
         )
     except (TokenizerFormatError, SpecialTokenError) as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -167,9 +166,7 @@ def _parse(own: dict[str, Any], own_path: Path) -> tuple[Model, dict[str, Any]]:
             f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
             f"expected {shorten(expected)}; restore the file, or save the tokenizer again"
         )
-    kept = {key: value for key, value in own.items() if key != "token_lengths"}
-    kept["merge_counts"] = None if merge_counts is None else []
-    return model, {"own": kept, "special_tokens": [*specials.items()], "sections": sections}
+    return model
 
 
 def _read_tokenizer_file(own: dict[str, Any], folder: Path) -> tuple[Path, bytes]:
@@ -188,37 +185,6 @@ def _read_tokenizer_file(own: dict[str, Any], folder: Path) -> tuple[Path, bytes
             "restore the file, or save the tokenizer again"
         )
     return path, data
-
-
-def _make_model(
-    own: dict[str, Any],
-    own_path: Path,
-    *,
-    pattern: Pattern,
-    tokens: Mapping[int, bytes],
-    merges: Sequence[tuple[bytes, bytes]],
-    special_tokens: dict[str, int],
-    merge_counts: list[int] | None,
-    sections: str | None,
-) -> Model:
-    """Return a model with the settings in `bpejit.json`."""
-    return Model(
-        tokens=tokens,
-        merges=merges,
-        special_tokens=special_tokens,
-        pattern=pattern,
-        tie_break=_field(own, "tie_break", str, type(None), path=own_path),
-        merge_counts=merge_counts,
-        training=_field(own, "training", dict, path=own_path),
-        ranked=_flag(own, "ranked", own_path),
-        ignore_merges=_flag(own, "ignore_merges", own_path),
-        pipeline=_pipeline(own, own_path),
-        token_flags=_token_flags(own, own_path),
-        post_processor=canonical(own.get("post_processor")),
-        unicode=_field({"unicode": None, **own}, "unicode", str, type(None), path=own_path),
-        config=_config(own, own_path),
-        file_sections=None if sections is None else FileSections(sections, pattern),
-    )
 
 
 def _check_unicode(version: str, path: Path) -> None:

@@ -1,9 +1,9 @@
 """Vocabularies as arrays: stored in the cache for the readers of folders, and written as lines of `tokenizer.json`.
 
-Parsing and checking JSON with 32,000 tokens takes a tenth of a second; reading arrays takes 2 ms. A file of the cache (see
-`bpejit.jit.cache`) is identified by a hash of the content that was parsed and of the sources that parse it. Like all files of
-the cache it starts with a check of its content, so a damaged one is ignored and written again. Small vocabularies are not
-stored.
+Parsing and checking JSON with 32,000 tokens takes a tenth of a second; reading a pickled model takes 2 ms. A file of the cache
+(see `bpejit.jit.cache`) is identified by a hash of the content that was parsed and of the sources that parse it. Like all files
+of the cache it starts with a check of its content, so a damaged one is ignored and written again, and it is not read if others
+may have written it. Small vocabularies are not stored.
 
 `tokenizer.json` has one token or merge per line, which is readable, and they are most of the file. Kernels write them from
 arrays in a millisecond or two; strings for all tokens and lines took 40.
@@ -13,28 +13,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings
-from bpejit.jit import fingerprint
-from bpejit.jit.stored_arrays import load_arrays, store_arrays
+from bpejit.jit import cache, fingerprint
 from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters
-from bpejit.packed_tokens import (
-    DIGEST_BYTES,
-    PackedMerges,
-    PackedTokens,
-    digest_of_merges,
-    digest_of_tokens,
-    pack_tokens,
-)
+from bpejit.packed_tokens import PackedMerges, PackedTokens, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
 
@@ -43,56 +37,32 @@ from bpejit.utf8 import has_surrogates
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""
 
-_TYPES = ("u1", "i8", "i8", "i4", "i4", "i8", "u1", "u1")
-"""The types of the bytes, starts and ids of tokens, the left and right tokens and the counts of merges, the hashes of tokens
-and merges, and the notes.
-"""
-
-_MODULES = ("folder.py", "vocabulary_arrays.py", "../model.py", "../packed_tokens.py", "../jit/stored_arrays.py")
+_MODULES = (
+    *("folder.py", "vocabulary_arrays.py", "../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py"),
+    "../normalization/pipeline_config.py",
+)
 
 
-class StoredVocabulary(NamedTuple):
-    """What is stored for a tokenizer; there are no counts if the model has none."""
-
-    tokens: PackedTokens
-    merges: PackedMerges
-    merge_counts: list[int]
-    notes: dict[str, Any]
-
-
-def load_stored(content: bytes) -> StoredVocabulary | None:
-    """Return what is stored for the content of a file, or None."""
+def load_stored(content: bytes) -> tuple[Model, dict[str, Any]] | None:
+    """Return the model and the notes that are stored for the content of a file, or None."""
     name = _file_name(content)
-    arrays = None if name is None else load_arrays(name, _TYPES)
-    if arrays is None:
-        return None
-    pool, starts, numbers, lefts, rights, counts, digests, notes = arrays
-    strings = ByteStrings(pool, starts)
-    hashes = digests.tobytes()
-    return StoredVocabulary(
-        PackedTokens(strings, numbers, hashes[:DIGEST_BYTES]),
-        PackedMerges(strings, lefts, rights, hashes[DIGEST_BYTES:]),
-        counts.tolist(),
-        json.loads(notes.tobytes()),
-    )
+    data = None if name is None else cache.read(name, cache.ENCODERS)
+    found: tuple[Model, dict[str, Any]] | None = None if data is None else pickle.loads(data)
+    return found
 
 
 def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
-    """Store a model for the content of a file, if possible; `notes` are what a reader needs besides tokens and merges."""
+    """Store a model and what its reader needs besides it for the content of a file, if possible."""
     strings, numbers = pack_tokens(model.tokens)
     if len(strings) < LEAST_TOKENS or (np.diff(numbers) <= 0).any():
         return
     name = _file_name(content)
     if name is None:
         return
-    try:
-        counts = np.array(model.merge_counts or (), dtype=np.int64)
-    except OverflowError:
-        return
     lefts, rights = (side.astype(np.int32) for side in _indexes(model.merges, strings))
-    digests = np.frombuffer(digest_of_tokens(model.tokens) + digest_of_merges(model.merges), dtype=np.uint8)
-    text = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
-    store_arrays(name, [strings.pool, strings.starts, numbers, lefts, rights, counts, digests, text])
+    packed = replace(model, tokens=PackedTokens(strings, numbers), merges=PackedMerges(strings, lefts, rights))
+    vars(packed)["sha256"] = model.sha256
+    cache.write(name, pickle.dumps((packed, notes), protocol=4), cache.ENCODERS)
 
 
 def _file_name(content: bytes) -> str | None:
@@ -100,7 +70,8 @@ def _file_name(content: bytes) -> str | None:
     if code is None:
         return None
     # The `regex` package limits the versions of Unicode.
-    digest = hashlib.blake2b((code + describe_engine()).encode() + hashlib.sha256(content).digest(), digest_size=16)
+    parts = code + fingerprint.of_machine() + describe_engine()
+    digest = hashlib.blake2b(parts.encode() + hashlib.sha256(content).digest(), digest_size=16)
     return f"vocabulary-{digest.hexdigest()}.tables"
 
 
