@@ -54,10 +54,6 @@ class TokenFinder:
             self._tokens.setdefault(token.content, token)
         self._finder = StringFinder(self._tokens)
 
-    def divide(self, text: str) -> list[str | bytes]:
-        """Split a text at its added tokens, which are returned as bytes; ordinary text is returned as str."""
-        return [text[start:end] if data is None else data for start, end, data in self.spans(text)]
-
     def spans(self, text: str, areas: Iterable[tuple[int, int]] | None = None) -> list[tuple[int, int, bytes | None]]:
         """Return start and end of each part of a text, and the bytes of the added token, or None for ordinary text.
 

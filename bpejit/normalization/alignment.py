@@ -54,17 +54,20 @@ class Change(NamedTuple):
 
 
 class AlignedText(NamedTuple):
-    """A text with the sources of its characters in an original text."""
+    """A text with the sources of its characters in an original text; None if they are not wanted."""
 
     text: str
-    sources: Sources
+    sources: Sources | None = None
 
     def slice(self, start: int, end: int) -> AlignedText:
         """Return the text from `start` to `end`."""
-        return AlignedText(self.text[start:end], Sources(*(array[start:end] for array in self.sources)))
+        sources = None if self.sources is None else Sources(*(array[start:end] for array in self.sources))
+        return AlignedText(self.text[start:end], sources)
 
     def changed(self, change: Change) -> AlignedText:
         """Apply a change."""
+        if self.sources is None:
+            return AlignedText(change.apply(self.text))
         last = change.sources(self.text)
         of, low, high = self.sources
         return AlignedText(change.apply(self.text), Sources(of[last.of], low[last.low], high[last.high]))
@@ -77,7 +80,7 @@ class AlignedText(NamedTuple):
         areas : int64 [areas, 2]
             Start and end of each area in characters of the original, in order.
         """
-        if not len(areas):
+        if not len(areas) or self.sources is None:
             return []
         number = np.searchsorted(areas[:, 0], self.sources.low, side="right") - 1
         inside = (number >= 0) & (self.sources.high < areas[number, 1])

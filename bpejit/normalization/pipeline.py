@@ -10,7 +10,7 @@ Text that the pipeline would not change, such as English text under NFC, goes th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class TextPipeline:
             (AddedTokenPattern(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode
         )
         with text_limits(sum(map(len, later)), regex_timeout):
-            contents = {text: self._normalizer(text) for text in later}
+            contents = {text: self._normalizer(AlignedText(text)).text for text in later}
         _check_contents(contents)
         self._normalized = TokenFinder(
             (AddedTokenPattern(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
@@ -149,41 +149,13 @@ class TextPipeline:
             The end of each span, with the special flag if the span is an added token.
         """
         with text_limits(len(data), self._regex_timeout):
-            return self._run(data, cut)
-
-    def _run(self, data: bytes, cut: int | None) -> tuple[Array, Array]:
-        ahead = 0 if cut is None or self.direct is None else len(data) - cut
-        if cut is not None and self.direct is None:
-            data = data[:cut]
-        out: list[bytes] = []
-        ends: list[Array] = []
-        done = 0
-        for raw in self._raw.divide(data.decode("utf-8", "surrogateescape")):
-            for part in [raw] if isinstance(raw, bytes) else self._normalized.divide(self._normalizer(raw)):
-                if isinstance(part, bytes):
-                    out.append(part)
-                    done += len(part)
-                    ends.append(np.array([done | SPECIAL_FLAG], dtype=np.uint32))
-                    continue
-                piece, piece_ends = self._pieces(part)
-                out.append(piece)
-                ends.append(piece_ends + np.uint32(done))
-                done += len(piece)
-        every = concatenated(ends, np.uint32)
+            ahead = 0 if cut is None or self.direct is None else len(data) - cut
+            if cut is not None and self.direct is None:
+                data = data[:cut]
+            out, ends, *_ = self._prepare(AlignedText(data.decode("utf-8", "surrogateescape")))
         # Text after the cut is unchanged, so it has the same length in the output.
-        every = every[: np.searchsorted(every & np.uint32(POSITION_MASK), done - ahead, side="right")]
-        return padded_text(b"".join(out))[0], every
-
-    def _pieces(self, text: str) -> tuple[bytes, Array]:
-        """Return a part without added tokens as bytes, and the ends of its spans."""
-        if self._splitter is not None:
-            if self._pretokenizer.prefix:
-                text = PREFIX_SPACE.apply(text)
-            data = text.encode("utf-8", "surrogateescape")
-            return data, self._splitter.split(*padded_text(data))
-        # In GPT-2's byte characters, one for each byte.
-        pieces = self._pretokenizer.pieces(text)
-        return decode_byte_characters("".join(pieces)), np.cumsum([len(piece) for piece in pieces], dtype=np.uint32)
+        ends = ends[: np.searchsorted(ends & np.uint32(POSITION_MASK), len(out) - ahead, side="right")]
+        return padded_text(out)[0], ends
 
     def align(self, data: bytes, areas: Array | None = None) -> PreTokenizedText:
         """Normalize and split a text like `run`, with the alignment to the original. It takes many times as long.
@@ -195,64 +167,71 @@ class TextPipeline:
             Starts and ends, in characters of the decoded text, of the areas in which added tokens are found; by default the
             whole text. A character composed from several areas is in none of them.
         """
-        with text_limits(len(data), self._regex_timeout):
-            return self._align(data, areas)
-
-    def _align(self, data: bytes, areas: Array | None) -> PreTokenizedText:
         text = data.decode("utf-8", "surrogateescape")
-        original = AlignedText(text, one_to_one(len(text)))
+        with text_limits(len(data), self._regex_timeout):
+            out, ends, covered, found = self._prepare(AlignedText(text, one_to_one(len(text))), areas)
+        first, last = (concatenated(sources[side] for sources in covered) for side in (0, 1))
+        starts, stops = byte_ranges(np.frombuffer(out, dtype=np.uint8), first, last, text)
+        return PreTokenizedText(padded_text(out)[0], ends, starts, stops, found)
+
+    def _prepare(
+        self, text: AlignedText, areas: Array | None = None
+    ) -> tuple[bytes, Array, list[tuple[Array, Array]], list[str]]:
+        """Normalize and split a text.
+
+        Returns
+        -------
+        out : bytes
+        ends : uint32 [spans]
+        covered : list of (int64 arrays, int64 arrays)
+            The first and the last original character that each byte maps to, part by part; nothing without sources.
+        found : list of str
+        """
         out: list[bytes] = []
         ends: list[Array] = []
-        first: list[Array] = []
-        last: list[Array] = []
+        covered: list[tuple[Array, Array]] = []
         found: list[str] = []
-
-        def put_token(token: bytes, part: AlignedText) -> None:
-            covered = part.sources.of
-            out.append(token)
-            ends.append(np.array([len(token) | SPECIAL_FLAG], dtype=np.uint32))
-            first.append(np.full(len(token), covered[0], dtype=np.int64))
-            last.append(np.full(len(token), covered[-1], dtype=np.int64))
-            found.append(part.text)
-
-        def put_text(part: AlignedText) -> None:
-            piece, piece_ends, sources = self._aligned_pieces(part)
-            out.append(piece)
-            ends.append(piece_ends)
-            first.append(sources)
-            last.append(sources)
-
-        for start, end, token in self._raw.spans(text, areas):
-            part = original.slice(start, end)
-            if token is not None:
-                put_token(token, part)
-                continue
-            for change in self._normalizer.changes:
-                part = part.changed(change)
-            for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
-                inner = part.slice(begin, stop)
-                if later is not None:
-                    put_token(later, inner)
-                else:
-                    put_text(inner)
-        prepared, size = padded_text(b"".join(out))
+        for part, token in self._parts(text, areas):
+            if token is None:
+                data, data_ends, sources = self._pieces(part)
+                if sources is not None:
+                    covered.append((sources, sources))
+            else:
+                data, data_ends = token, np.array([len(token) | SPECIAL_FLAG], dtype=np.uint32)
+                found.append(part.text)
+                if part.sources is not None:
+                    of = part.sources.of
+                    covered.append((np.full(len(token), of[0]), np.full(len(token), of[-1])))
+            out.append(data)
+            ends.append(data_ends)
         offsets = np.cumsum([0, *map(len, out)]).astype(np.uint32)
         every = [numbers + offset for numbers, offset in zip(ends, offsets, strict=False)]
-        starts, stops = byte_ranges(prepared[:size], concatenated(first), concatenated(last), text)
-        return PreTokenizedText(prepared, concatenated(every, np.uint32), starts, stops, found)
+        return b"".join(out), concatenated(every, np.uint32), covered, found
 
-    def _aligned_pieces(self, part: AlignedText) -> tuple[bytes, Array, Array]:
-        """Return the result of `_pieces`, and the original character that each byte maps to."""
+    def _parts(self, text: AlignedText, areas: Array | None) -> Iterator[tuple[AlignedText, bytes | None]]:
+        """Yield the normalized text between added tokens, and the added tokens with their bytes."""
+        for start, end, token in self._raw.spans(text.text, areas):
+            part = text.slice(start, end)
+            if token is not None:
+                yield part, token
+                continue
+            part = self._normalizer(part)
+            for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
+                yield part.slice(begin, stop), later
+
+    def _pieces(self, part: AlignedText) -> tuple[bytes, Array, Array | None]:
+        """Return a part without added tokens as bytes, the ends of its spans, and the original character of each byte."""
         if self._splitter is not None:
             if self._pretokenizer.prefix:
                 part = part.changed(PREFIX_SPACE)
             data = part.text.encode("utf-8", "surrogateescape")
-            return data, self._splitter.split(*padded_text(data)), np.repeat(part.sources.of, widths(part.text))
-        pieces = self._pretokenizer.aligned_pieces(part)
-        sources = concatenated(piece.sources.of for piece in pieces)
+            sources = None if part.sources is None else np.repeat(part.sources.of, widths(part.text))
+            return data, self._splitter.split(*padded_text(data)), sources
+        # In GPT-2's byte characters, one for each byte.
+        pieces = self._pretokenizer.pieces(part)
+        sources = None if part.sources is None else concatenated(piece.sources.of for piece in pieces if piece.sources)
         ends = np.cumsum([len(piece.text) for piece in pieces], dtype=np.uint32)
-        text = "".join(piece.text for piece in pieces)
-        return decode_byte_characters(text), ends, sources
+        return decode_byte_characters("".join(piece.text for piece in pieces)), ends, sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 

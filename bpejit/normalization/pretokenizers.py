@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bpejit.normalization.alignment import AlignedText, Change
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement_sources
+from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement
 from bpejit.splitting import PRESETS, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
@@ -60,18 +60,8 @@ class PreTokenizer:
     patterns: tuple[str, ...] | None
     prefix: bool
 
-    def pieces(self, text: str) -> list[str]:
+    def pieces(self, text: AlignedText) -> list[AlignedText]:
         """Return the pieces of a text, in GPT-2's byte characters."""
-        pieces = [text]
-        for step in self.steps:
-            if isinstance(step, Change):
-                pieces = [step.apply(piece) for piece in pieces]
-            else:
-                pieces = [piece[start:end] for piece in pieces for start, end in step(piece) if start < end]
-        return pieces
-
-    def aligned_pieces(self, text: AlignedText) -> list[AlignedText]:
-        """Return the pieces of a text like `pieces`, with their sources."""
         pieces = [text]
         for step in self.steps:
             if isinstance(step, Change):
@@ -184,15 +174,11 @@ def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
     return finder.source if step.behavior == "Isolated" or whole else None
 
 
-def _prefix_space(text: str) -> str:
-    return text if text.startswith(" ") else " " + text
-
-
 def _start_without_space(text: str) -> list[tuple[int, int]]:
     return [] if text.startswith(" ") else [(0, 0)]
 
 
-PREFIX_SPACE = Change(_prefix_space, partial(replacement_sources, _start_without_space, " "))
+PREFIX_SPACE = replacement(_start_without_space, " ")
 """Inserts a space before a text that does not begin with one."""
 
 
