@@ -45,6 +45,14 @@ class Sources(NamedTuple):
     low: Array
     high: Array
 
+    def slice(self, start: int, end: int) -> Sources:
+        """Return the sources of the characters from `start` to `end`."""
+        return Sources(self.of[start:end], self.low[start:end], self.high[start:end])
+
+    def through(self, last: Sources) -> Sources:
+        """Return the sources of a text that was changed again, of which `last` are the sources in the text before."""
+        return Sources(self.of[last.of], self.low[last.low], self.high[last.high])
+
 
 class Change(NamedTuple):
     """A change of a text, and its twin that returns the sources of the result."""
@@ -61,16 +69,14 @@ class AlignedText(NamedTuple):
 
     def slice(self, start: int, end: int) -> AlignedText:
         """Return the text from `start` to `end`."""
-        sources = None if self.sources is None else Sources(*(array[start:end] for array in self.sources))
-        return AlignedText(self.text[start:end], sources)
+        if end - start == len(self.text):
+            return self  # most texts have no added tokens
+        return AlignedText(self.text[start:end], None if self.sources is None else self.sources.slice(start, end))
 
     def changed(self, change: Change) -> AlignedText:
         """Apply a change."""
-        if self.sources is None:
-            return AlignedText(change.apply(self.text))
-        last = change.sources(self.text)
-        of, low, high = self.sources
-        return AlignedText(change.apply(self.text), Sources(of[last.of], low[last.low], high[last.high]))
+        sources = None if self.sources is None else self.sources.through(change.sources(self.text))
+        return AlignedText(change.apply(self.text), sources)
 
     def within(self, areas: Array) -> list[tuple[int, int]]:
         """Return the ranges of this text that come from a single area of the original.

@@ -228,10 +228,9 @@ class TextPipeline:
             sources = None if part.sources is None else np.repeat(part.sources.of, widths(part.text))
             return data, self._splitter.split(*padded_text(data)), sources
         # In GPT-2's byte characters, one for each byte.
-        pieces = self._pretokenizer.pieces(part)
-        sources = None if part.sources is None else concatenated(piece.sources.of for piece in pieces if piece.sources)
-        ends = np.cumsum([len(piece.text) for piece in pieces], dtype=np.uint32)
-        return decode_byte_characters("".join(piece.text for piece in pieces)), ends, sources
+        pieces, aligned = self._pretokenizer.pieces(part)
+        sources = None if part.sources is None else concatenated(piece.of for piece in aligned)
+        return decode_byte_characters("".join(pieces)), np.cumsum(list(map(len, pieces)), dtype=np.uint32), sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 

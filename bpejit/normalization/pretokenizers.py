@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
-from bpejit.normalization.alignment import AlignedText, Change
+from bpejit.normalization.alignment import AlignedText, Change, Sources
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement
+from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement_sources
 from bpejit.splitting import PRESETS, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
@@ -60,15 +60,18 @@ class PreTokenizer:
     patterns: tuple[str, ...] | None
     prefix: bool
 
-    def pieces(self, text: AlignedText) -> list[AlignedText]:
-        """Return the pieces of a text, in GPT-2's byte characters."""
-        pieces = [text]
+    def pieces(self, text: AlignedText) -> tuple[list[str], list[Sources]]:
+        """Return the pieces of a text, in GPT-2's byte characters, and the sources of each; none if the text has none."""
+        pieces, sources = [text.text], [text.sources] if text.sources is not None else []
         for step in self.steps:
             if isinstance(step, Change):
-                pieces = [piece.changed(step) for piece in pieces]
+                sources = [of.through(step.sources(piece)) for of, piece in zip(sources, pieces, strict=False)]
+                pieces = [step.apply(piece) for piece in pieces]
             else:
-                pieces = [piece.slice(start, end) for piece in pieces for start, end in step(piece.text) if start < end]
-        return pieces
+                spans = [[span for span in step(piece) if span[0] < span[1]] for piece in pieces]
+                sources = [of.slice(*span) for of, found in zip(sources, spans, strict=False) for span in found]
+                pieces = [piece[start:end] for piece, found in zip(pieces, spans, strict=True) for start, end in found]
+        return pieces, sources
 
 
 def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", unicode: str | None = None) -> PreTokenizer:
@@ -174,11 +177,15 @@ def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
     return finder.source if step.behavior == "Isolated" or whole else None
 
 
+def _prefix_space(text: str) -> str:
+    return text if text.startswith(" ") else " " + text
+
+
 def _start_without_space(text: str) -> list[tuple[int, int]]:
     return [] if text.startswith(" ") else [(0, 0)]
 
 
-PREFIX_SPACE = replacement(_start_without_space, " ")
+PREFIX_SPACE = Change(_prefix_space, partial(replacement_sources, _start_without_space, " "))
 """Inserts a space before a text that does not begin with one."""
 
 
