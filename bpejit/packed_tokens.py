@@ -143,7 +143,8 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
         """Return the tokens of all pairs, one after the other."""
         both = np.column_stack([self.lefts, self.rights]).ravel().astype(np.int64)
         starts = starts_of(np.diff(self.tokens.starts)[both])
-        pool, counts = np.empty(int(starts[-1]), np.uint8), np.zeros(both.size, np.int64)
+        pool = np.empty(int(starts[-1]), np.uint8)
+        counts = np.zeros(both.size, np.int64)
         gather(
             self.tokens.pool,
             self.tokens.starts,

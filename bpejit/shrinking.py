@@ -38,12 +38,12 @@ def shrink_model(model: Model, vocab_size: int) -> Model:
             "expected merges that make every token of several bytes: train a tokenizer of this size instead"
         )
     specials = {text: number for text, number in model.special_tokens.items() if number not in model.tokens}
-    least, most = len(base) + len(specials), len(base) + len(specials) + len(made)
+    least = len(base) + len(specials)
     vocab_size = arguments.whole_number(
         "vocab_size",
         vocab_size,
         least=least,
-        most=most,
+        most=least + len(made),
         note=f"the tokenizer has {len(base)} single bytes, {len(specials)} special tokens and {len(made)} merged tokens",
         error=TokenizerFormatError,
     )

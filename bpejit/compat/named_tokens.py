@@ -61,10 +61,20 @@ class _NamedId:
 class NamedTokens:
     """The tokens of a model, and its `eos_token`, `pad_token` and so on."""
 
-    bos_token, eos_token, unk_token, sep_token = _Named(), _Named(), _Named(), _Named()
-    pad_token, cls_token, mask_token = _Named(), _Named(), _Named()
-    bos_token_id, eos_token_id, unk_token_id, sep_token_id = _NamedId(), _NamedId(), _NamedId(), _NamedId()
-    pad_token_id, cls_token_id, mask_token_id = _NamedId(), _NamedId(), _NamedId()
+    bos_token = _Named()
+    eos_token = _Named()
+    unk_token = _Named()
+    sep_token = _Named()
+    pad_token = _Named()
+    cls_token = _Named()
+    mask_token = _Named()
+    bos_token_id = _NamedId()
+    eos_token_id = _NamedId()
+    unk_token_id = _NamedId()
+    sep_token_id = _NamedId()
+    pad_token_id = _NamedId()
+    cls_token_id = _NamedId()
+    mask_token_id = _NamedId()
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -265,7 +275,9 @@ def add_tokens(model: Model, tokens: Iterable[AddedToken]) -> tuple[Model, int]:
     UnsupportedError
         If the model cannot be split with these tokens as `tokenizers` would.
     """
-    special_tokens, flags, count = dict(model.special_tokens), dict(model.token_flags), 0
+    special_tokens = dict(model.special_tokens)
+    flags = dict(model.token_flags)
+    count = 0
     following = model.vocab_size
     for token in tokens:
         text = token.content

@@ -81,15 +81,15 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     """
     internal, strings, (left, right, result, ranks) = ranked_rules(tokens)
     pairs = np.full(max(2 << left.size.bit_length(), 4), FREE, dtype=np.uint64)
-    byte_pairs, merged = np.full(1 << 16, NO_RANK, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
+    byte_pairs = np.full(1 << 16, NO_RANK, dtype=np.uint32)
+    merged = np.zeros(len(internal), dtype=np.uint32)
     build_pairs(left, right, result, ranks, pairs, byte_pairs, merged)
-    scratch, splits = np.zeros(2 * max(map(len, internal)), dtype=np.uint32), np.zeros(len(internal), dtype=np.uint64)
+    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
+    splits = np.zeros(len(internal), dtype=np.uint64)
     increasing = derivations.derive_tokens(strings.pool, strings.starts, pairs, byte_pairs, merged, scratch, splits)
     is_made = splits != derivations.UNREACHABLE
-    lefts, rights = (
-        splits >> derivations.SPLIT_LEFT_SHIFT,
-        splits >> derivations.SPLIT_RIGHT_SHIFT & derivations.SPLIT_TOKEN_MASK,
-    )
+    lefts = splits >> derivations.SPLIT_LEFT_SHIFT
+    rights = splits >> derivations.SPLIT_RIGHT_SHIFT & derivations.SPLIT_TOKEN_MASK
     if not increasing:
         highest = np.arange(len(internal))  # the token of the highest rank that the bytes of each token are merged by
         for token in sorted(np.flatnonzero(is_made)[256:].tolist(), key=lambda token: len(internal[token])):

@@ -187,7 +187,8 @@ def _parse_all(data: bytes) -> PackedTokens | None:
     lines, n_bytes = padded_text(data)
     n_lines = data.count(b"\n")
     pool = np.empty(n_bytes - n_bytes // 4 + TEXT_PADDING, dtype=np.uint8)
-    starts, numbers = np.empty(n_lines + 1, dtype=np.int64), np.empty(n_lines, dtype=np.int64)
+    starts = np.empty(n_lines + 1, dtype=np.int64)
+    numbers = np.empty(n_lines, dtype=np.int64)
     if parse_rank_lines(lines, n_bytes, digits, MAX_TOKEN_BYTES, pool, starts, numbers) != n_lines:
         return None
     if n_lines and numbers[-1] > MAX_RANK:

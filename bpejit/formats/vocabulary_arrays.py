@@ -117,7 +117,8 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
 def _quote(strings: ByteStrings) -> ByteStrings:
     """Return tokens as JSON strings of GPT-2's byte characters."""
     n_bytes = strings.pool.size + int(np.count_nonzero(_FORMS[strings.pool] & kernels.TWO_BYTES)) + 2 * len(strings)
-    pool, starts = np.empty(n_bytes, np.uint8), np.empty(len(strings) + 1, np.int64)
+    pool = np.empty(n_bytes, np.uint8)
+    starts = np.empty(len(strings) + 1, np.int64)
     kernels.quote_tokens(strings.pool, strings.starts, _FORMS, pool, starts)
     return ByteStrings(pool, starts)
 

@@ -154,7 +154,8 @@ def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tu
     """
     data = np.frombuffer(original.encode("utf-8", "surrogateescape"), dtype=np.uint8)
     boundaries = starts_of(widths(original))
-    starts, ends = boundaries[first], boundaries[last + 1]
+    starts = boundaries[first]
+    ends = boundaries[last + 1]
     if not prepared.size:
         return starts, ends
     # A run of bytes that map to one character and equal its bytes is that character, so each byte maps to one byte.

@@ -197,7 +197,8 @@ class TextPipeline:
                 if sources is not None:
                     covered.append((sources, sources))
             else:
-                data, data_ends = token, np.array([len(token) | SPECIAL_FLAG], dtype=np.uint32)
+                data = token
+                data_ends = np.array([len(token) | SPECIAL_FLAG], dtype=np.uint32)
                 found.append(part.text)
                 if part.sources is not None:
                     of = part.sources.of
@@ -260,7 +261,8 @@ class TextPipeline:
         while before and before[0] & 0xC0 == 0x80:
             before = before[1:]
         try:
-            window, following = before.decode() + after.decode(), after.decode()
+            following = after.decode()
+            window = before.decode() + following
         except UnicodeDecodeError:
             return False
         return STARTS.match(following) is not None and self._normalizer.is_noop(window)

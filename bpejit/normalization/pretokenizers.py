@@ -62,7 +62,8 @@ class PreTokenizer:
 
     def pieces(self, text: AlignedText) -> tuple[list[str], list[Sources]]:
         """Return the pieces of a text, in GPT-2's byte characters, and the sources of each; none if the text has none."""
-        pieces, sources = [text.text], [text.sources] if text.sources is not None else []
+        pieces = [text.text]
+        sources = [] if text.sources is None else [text.sources]
         for step in self.steps:
             if isinstance(step, Change):
                 sources = [of.through(step.sources(piece)) for of, piece in zip(sources, pieces, strict=False)]

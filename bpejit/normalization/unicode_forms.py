@@ -214,8 +214,10 @@ def _composed(parts: list[_Part]) -> list[_Part]:
         if base is not None and (base == len(out) - 1 or before < _class_of_part(part)):
             composite = _composite(out[base].character, part.character)
             if composite is not None:
-                low, high = min(out[base].low, part.low), max(out[base].high, part.high)
-                out[base] = _Part(composite, out[base].takes + part.takes, low, high)
+                first = out[base]
+                low = min(first.low, part.low)
+                high = max(first.high, part.high)
+                out[base] = _Part(composite, first.takes + part.takes, low, high)
                 continue
         out.append(part)
         before = _class_of_part(part)
