@@ -16,7 +16,7 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
-from bpejit.encoding.cache_budget import Budget, Share, process_budget
+from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
@@ -89,6 +89,10 @@ class Encoder(Decoder):
         long_pretokens.move_entries(
             np.zeros(long_pretokens.ENTRY_WORDS, np.uint64), np.zeros(2 * long_pretokens.ENTRY_WORDS, np.uint64)
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrive in another process as the model, from which the encoder is made again, and the cache budget of this one."""
+        return _restored, (self.model, process_budget.limit)
 
     def new_workspace(
         self,
@@ -418,3 +422,8 @@ class Encoder(Decoder):
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Return a stream for a text that arrives in pieces. It uses the workspace exclusively until it is finished."""
         return EncodeStream(self.runner, self.splitter, workspace or self.new_workspace(), grows=grows)
+
+
+def _restored(model: Model, cache_bytes: int) -> Encoder:
+    set_encoding_cache_budget(cache_bytes)
+    return Encoder(model)

@@ -16,7 +16,6 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped, check_texts
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
-from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
@@ -114,26 +113,15 @@ class CountTokensJob:
 
     Parameters
     ----------
-    model : Model
+    encoder : Encoder
     by_script : bool
-    encoder : Encoder, optional
-        For workers in this process and in forked ones; it is not pickled.
-    cache_bytes : int, optional
-        Cache budget of the process that pickled the job.
     """
 
-    model: Model
+    encoder: Encoder
     by_script: bool
-    encoder: Encoder | None = None
-    cache_bytes: int | None = None
-
-    def __reduce__(self) -> tuple[type[CountTokensJob], tuple[Model, bool, None, int]]:
-        return CountTokensJob, (self.model, self.by_script, None, get_encoding_cache_budget())
 
     def start(self) -> CountTokensWorker:
         """Return a new worker."""
-        if self.cache_bytes is not None:
-            set_encoding_cache_budget(self.cache_bytes)
         return CountTokensWorker(self)
 
 
@@ -164,11 +152,11 @@ class CountTokensWorker:
     """Encode chunks with a single workspace, and measure their text."""
 
     def __init__(self, job: CountTokensJob) -> None:
-        self._encoder = job.encoder or Encoder(job.model)
+        self._encoder = job.encoder
         self._workspace = self._encoder.new_workspace()
         self._reader = ChunkReader()
         self._table = ScriptTable() if job.by_script else None
-        self._scripts = None if self._table is None else token_scripts(job.model, self._table)
+        self._scripts = None if self._table is None else token_scripts(job.encoder.model, self._table)
 
     def run(self, chunk: AnyChunk) -> ChunkTokens:
         """Encode one chunk, and measure its text."""
@@ -292,7 +280,7 @@ def count_inputs(
         returns_arrays=True,
     )
     chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
-    job = CountTokensJob(codec.model, by_script, encoder)
+    job = CountTokensJob(encoder, by_script)
     begun: deque[int] = deque()  # the source of each chunk whose result is awaited
 
     def chunks() -> Iterator[AnyChunk]:

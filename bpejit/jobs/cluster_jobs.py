@@ -19,7 +19,7 @@ from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, WAIT_SECONDS, held, is_held, part_folder, read_record
-from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult
+from bpejit.jobs.job_plan import Finished, JobPlan, JobResult, SharedPlan
 from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, missing_parts, run_part
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
@@ -88,7 +88,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
             claim_job(plan, parts)
         shared = plan.shared()
         seen = [] if plan.remote else [absolute_path(plan.folder / MANIFEST)]
-        cluster.prepare_nodes(plan.stage, shared.kernels, [*seen, *plan.seen_by_nodes()])
+        cluster.prepare_nodes(plan.stage, plan.kernels, [*seen, *plan.seen_by_nodes()])
         seconds.plan = working_time() - begun
         found = _find_parts(plan, parts)
         before = sum(found, Totals())
@@ -117,7 +117,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
 
 
 def _run_parts(
-    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: Any, report: Progress
+    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: SharedPlan, report: Progress
 ) -> tuple[Totals, int]:
     """Run the parts of a job that are not complete, as tasks; return the totals of all parts, and the peak memory of a worker.
 
@@ -153,7 +153,14 @@ def _run_parts(
 
 
 def run_part_task(
-    shared: Any, part: int, parts: int, units: list[Any], times: dict[str, int | None], known: Totals, *, report: TaskReport
+    shared: SharedPlan,
+    part: int,
+    parts: int,
+    units: list[Any],
+    times: dict[str, int | None],
+    known: Totals,
+    *,
+    report: TaskReport,
 ) -> tuple[Totals, int, set[str]]:
     """Work on a part of a job: a task. It goes on from the part's last checkpoint.
 
@@ -168,9 +175,9 @@ def run_part_task(
     messages : set of str
         Warnings, for the driver to give.
     """
-    for kernels in shared.kernels:
+    plan = shared.plan(part, parts, units)
+    for kernels in plan.kernels:
         warm_up(kernels)
-    plan: JobPlan = shared.plan(part, parts, units)
     check_times(times)
     before = Totals() if plan.remote else _kept_totals(part_folder(plan.folder, part, parts))
     with warnings.catch_warnings(record=True) as caught:
@@ -185,7 +192,7 @@ def run_part_task(
 def join_in_task(
     plan: JobPlan,
     cluster: RayCluster,
-    shared: Any,
+    shared: SharedPlan,
     total: int,
     report: Progress,
 ) -> Finished | None:
@@ -200,11 +207,11 @@ def join_in_task(
     return plan.remote.find_complete(plan.names, plan.job)
 
 
-def join_task(shared: Any, *, report: TaskReport) -> None:
+def join_task(shared: SharedPlan, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
-    names: JobOutputs = shared.names
-    if shared.remote is not None:
-        shared.remote.join(lambda _, __: names, report=report)
+    names = shared.whole.names
+    if shared.whole.remote is not None:
+        shared.whole.remote.join(lambda _, __: names, report=report)
         return
     until = time.monotonic() + PATIENCE
     while finish_job(names, report) is None:

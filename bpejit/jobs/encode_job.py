@@ -11,7 +11,6 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
-from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model
@@ -23,30 +22,16 @@ class EncodeJob:
 
     Parameters
     ----------
-    model : Model
+    encoder : Encoder
     dtype : str
         Type of the ids, `uint16` or `uint32`.
-    separator : int, optional
-        Id of the special token that ends documents of plain text; by default that of `find_separator`.
-    encoder : Encoder, optional
-        An encoder of the model, for workers in this process and in forked ones; it is not pickled.
-    cache_bytes : int, optional
-        Cache budget of the process that pickled the job, to be set in the process that unpickles it.
     """
 
-    model: Model
+    encoder: Encoder
     dtype: str
-    encoder: Encoder | None = None
-    cache_bytes: int | None = None
-    separator: int | None = None
-
-    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str, None, int, int | None]]:
-        return EncodeJob, (self.model, self.dtype, None, get_encoding_cache_budget(), self.separator)
 
     def start(self) -> EncodeWorker:
         """Return a new worker."""
-        if self.cache_bytes is not None:
-            set_encoding_cache_budget(self.cache_bytes)
         return EncodeWorker(self)
 
 
@@ -108,11 +93,11 @@ class EncodeWorker:
     """Encode chunks with a single workspace."""
 
     def __init__(self, job: EncodeJob) -> None:
-        self._encoder = job.encoder or Encoder(job.model)
+        self._encoder = job.encoder
         self._workspace = self._encoder.new_workspace()
         self._reader = ChunkReader()
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
-        self._separator = find_separator(job.model) if job.separator is None else job.separator
+        self._separator = find_separator(job.encoder.model)
 
     def run(self, chunk: AnyChunk) -> EncodedChunk:
         """Encode one chunk."""

@@ -16,11 +16,12 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.columns import plan_columns
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
+from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
 from bpejit.corpus.units import Unit, plan_units
-from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
@@ -32,15 +33,14 @@ from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
 from bpejit.jobs.encoding_sink import EncodingSink
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import Finished, JobPlan, Store, slice_units
+from bpejit.jobs.job_plan import Finished, JobPlan, SharedPlan, slice_units
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
-from bpejit.model import Model
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
-from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.registry import load_format
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class EncodingPlan(JobPlan):
     sources : list of Source
     dtype : np.dtype
         Of the ids.
-    chunker : Chunker
+    chunk_bytes : int
     read : InputFiles
         The inputs, for comparison with the outputs.
     columns : bytes, optional
@@ -70,10 +70,11 @@ class EncodingPlan(JobPlan):
     encoder: Encoder
     sources: Sequence[Source]
     dtype: np.dtype[Any]
-    chunker: Chunker
+    chunk_bytes: int
     read: InputFiles
     columns: bytes | None = None
 
+    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding,)
     stage: ClassVar[str] = "bpejit encode"
     what: ClassVar[str] = "this job"
     doing: ClassVar[str] = "encoding"
@@ -95,6 +96,11 @@ class EncodingPlan(JobPlan):
         known = self.options.resume or self.options.part is not None or len(self.mine) > 1
         return times_sha256(self.paths) if known else None
 
+    @property
+    def chunker(self) -> Chunker:
+        """What divides units into chunks."""
+        return Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
+
     def make_engine(self, engine: str, workers: int | None) -> Engine:
         """Return the engine for the units of the part."""
         releases_gil = self.encoder.splitter.automaton is not None
@@ -107,11 +113,11 @@ class EncodingPlan(JobPlan):
     @property
     def reading(self) -> dict[str, Any]:
         """The size of chunks, which checksums depend on."""
-        return {"chunk_bytes": self.chunker.chunk_bytes}
+        return {"chunk_bytes": self.chunk_bytes}
 
     def chunk_job(self) -> tuple[Job, AnyChunker]:
         """Return the job that encodes chunks in workers, and the chunker."""
-        return EncodeJob(self.encoder.model, self.dtype.name, self.encoder), self.chunker
+        return EncodeJob(self.encoder, self.dtype.name), self.chunker
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> EncodingSink:
         """Return what writes ids into spools (see `JobPlan`)."""
@@ -172,24 +178,10 @@ class EncodingPlan(JobPlan):
         inputs = [source.path for source in (*self.sources[:1], *self.sources[-1:])]
         return [absolute_path(path) for path in inputs if not is_remote(path)]
 
-    def shared(self) -> SharedEncoding:
-        """Return what all tasks on a cluster have in common."""
-        names = self.names
-        return SharedEncoding(
-            self.encoder.model,
-            absolute_path(names.out),
-            names.inputs,
-            names.divided,
-            names.format.name,
-            self.job,
-            self.dtype.name,
-            self.options,
-            self.chunker.chunk_bytes,
-            get_encoding_cache_budget(),
-            self.columns,
-            len(self.units),
-            self.remote,
-        )
+    def shared(self) -> SharedPlan:
+        """Return what all tasks on a cluster have in common: the plan with an absolute path of the output, without inputs."""
+        names = replace(self.names, out=Path(absolute_path(self.names.out)))
+        return SharedPlan(replace(self, names=names, units=range(len(self.units)), mine=(), sources=(), read=InputFiles(())))
 
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[Unit], list[str]]:
         """Return the units of a part with absolute paths, and these."""
@@ -203,7 +195,7 @@ class EncodingPlan(JobPlan):
     def join_on_cluster(
         self,
         cluster: RayCluster,
-        shared: SharedEncoding,
+        shared: SharedPlan,
         totals: Totals,
         report: Progress,
     ) -> Finished | None:
@@ -213,73 +205,18 @@ class EncodingPlan(JobPlan):
         return join_in_task(self, cluster, shared, totals.tokens, report)
 
 
-@dataclass
-class SharedEncoding:
-    """What all tasks of a job have in common: what makes an `EncodingPlan` on another machine.
-
-    Parameters
-    ----------
-    model : Model
-    out : str
-        Absolute.
-    inputs, divided, format
-        See `EncodingOutputs`.
-    job, dtype, options, chunk_bytes, columns, remote
-        See `EncodingPlan`.
-    cache_bytes : int
-        The cache budget of the driver.
-    n_units : int
-        The number of all units of the job.
-    """
-
-    model: Model
-    out: str
-    inputs: list[Path] | None
-    divided: bool
-    format: str
-    job: Mapping[str, Any]
-    dtype: str
-    options: JobOptions
-    chunk_bytes: int
-    cache_bytes: int
-    columns: bytes | None
-    n_units: int
-    remote: Store | None
-
-    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding,)
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """An encoder, made once in each worker."""
-        set_encoding_cache_budget(self.cache_bytes)
-        return Encoder(self.model)
-
-    @property
-    def names(self) -> EncodingOutputs:
-        """The names of the outputs."""
-        return EncodingOutputs(Path(self.out), self.inputs, self.divided, load_format(self.format))
-
-    def plan(self, part: int, parts: int, units: list[Unit]) -> EncodingPlan:
-        """Return the plan of a part."""
-        options = replace(self.options, part=(part, parts), resume=True)
-        chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
-        known: tuple[Any, ...] = (self.encoder, [], np.dtype(self.dtype), chunker, InputFiles(()), self.columns)
-        return EncodingPlan(self.names, dict(self.job), options, range(self.n_units), units, self.remote, *known)
-
-
 def plan_job(
     encoder: Encoder,
     inputs: Any,
     sources: list[Source],
-    out: Path,
+    out: str | os.PathLike[str],
     options: JobOptions,
     *,
-    remote: Store | None = None,
-    form: TokenFileFormat,
-    dtype: np.dtype[Any],
+    dtype: str,
+    format: str,  # noqa: A002 - as for `Tokenizer.encode_files`
     chunk_bytes: int,
-    input_options: dict[str, Any],
-    read: InputFiles | None = None,
+    contents: Contents,
+    read: InputFiles,
 ) -> EncodingPlan:
     """Return the plan of a job.
 
@@ -289,19 +226,17 @@ def plan_job(
     inputs : paths
         As the user gave them.
     sources : list of Source
-    out : Path
-        A file, or a folder for one output per input.
+    out : path
+        A file, or a folder for one output per input; may be a URL.
     options : JobOptions
-    remote : Store, optional
-        The output if it is at a URL, the name of which is `out`.
-    form : TokenFileFormat
-    dtype : np.dtype
+    dtype : str
         Of the ids.
+    format : str
     chunk_bytes : int
-    input_options : dict
-        Options of reading that affect the ids, for the manifest.
-    read : InputFiles, optional
-        The inputs, if outputs have been compared with them.
+    contents : Contents
+        Has the options of reading.
+    read : InputFiles
+        The inputs, for comparison with the outputs.
 
     Raises
     ------
@@ -315,7 +250,17 @@ def plan_job(
             f"{name} can be read only once; expected files, since a job that is resumed, divided, or has an output for each "
             "input reads ranges of them: write the text to a file first"
         )
+    form = load_format(format)
+    ids_dtype = choose_dtype(form.dtypes, dtype, model.vocab_size)
+    remote = None
+    if is_remote(out):
+        from bpejit.jobs.remote_output import RemoteOutput  # not at the top: most outputs are local
+
+        remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input)
+    input_options = contents.options.that_change_ids()
     columns = plan_columns(sources) if input_options.get("keep_columns") else None
+    if columns is not None:
+        form.check_columns(final_schema(read_schema(columns)))
     chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
     separator = find_separator(model)
     token = None
@@ -323,13 +268,16 @@ def plan_job(
         token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
     units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
     names = EncodingOutputs(
-        out, _output_names(inputs, sources) if options.per_input else None, options.shard_tokens is not None, form
+        Path(out if remote is None else remote.name),
+        _output_names(inputs, sources) if options.per_input else None,
+        options.shard_tokens is not None,
+        form,
     )
     job = {
         "tokenizer_sha256": model.sha256,
         "vocab_size": model.vocab_size,
         "format": form.name,
-        "dtype": dtype.name,
+        "dtype": ids_dtype.name,
         **input_options,
         "append": options.append,
         "prepend": options.prepend,
@@ -344,8 +292,7 @@ def plan_job(
         "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
-    read = read or InputFiles([source.path for source in sources])
-    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, dtype, chunker, read, columns)
+    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, ids_dtype, chunk_bytes, read, columns)
 
 
 def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
@@ -385,7 +332,7 @@ def estimate_job(plan: EncodingPlan, workers: int) -> tuple[int, float]:
     workers : int
         Number of chunks that are encoded at the same time.
     """
-    worker = EncodeJob(plan.encoder.model, plan.dtype.name, plan.encoder).start()
+    worker = EncodeJob(plan.encoder, plan.dtype.name).start()
     sample = run_sample(worker, plan.mine, plan.chunker)
     share, seconds = sample.expect(plan.size or 0, workers)
     return round(sum(int(encoded.ids.size) for encoded in sample.results) * share), seconds

@@ -12,7 +12,6 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
@@ -26,14 +25,14 @@ from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import EncodingPlan, estimate_job, plan_job
 from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_plan import JobResult
 from bpejit.jobs.running import combine_parts, run_job
+from bpejit.jobs.unit_loop import Seconds
 from bpejit.process_memory import peak_memory
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, token_writer
 from bpejit.tokenfiles.output_format import check_suffix
-from bpejit.tokenfiles.registry import load_format
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def encode_files(
             check_suffix(out, format)
         else:
             check_token_outputs(out, inputs=read, overwrite=True, format=format)
-    plan = plan_encoding(
+    plan = plan_job(
         *(encoder, inputs, sources, out, options),
         dtype=dtype,
         format=format,
@@ -159,6 +158,13 @@ def encode_files(
         result = run_on_cluster(plan, ray_address, workers, report)
     else:
         result = run_job(plan, workers=workers, engine=engine, report=report)
+    return _report(result, plan.dtype.name, begun, tuple(contents.marked), options.part)
+
+
+def _report(
+    result: JobResult, dtype: str, begun: float, marked: tuple[str, ...] = (), part: tuple[int, int] | None = None
+) -> EncodeReport:
+    """Return the report of a run that began at a time (see `working_time`)."""
     finished = result.finished
     memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths
@@ -166,9 +172,9 @@ def encode_files(
         path=paths[0] if len(paths) == 1 else None,
         tokens=result.totals.tokens,
         bytes=result.totals.bytes,
-        dtype=plan.dtype.name,
+        dtype=dtype,
         seconds=working_time() - begun,
-        byte_order_marks=tuple(contents.marked),
+        byte_order_marks=marked,
         paths=paths,
         manifest=None if finished is None else finished.manifest,
         documents=result.totals.documents,
@@ -179,11 +185,11 @@ def encode_files(
         missing_parts=result.missing,
         stages=dict(vars(result.seconds)),
         peak_memory=memory,
-        worker_memory=result.worker_memory if engine == RAY else worker_memory,
+        worker_memory=result.worker_memory if result.cluster else worker_memory,
         parts=result.parts,
         cluster=result.cluster,
         new_bytes=result.new_bytes,
-        part="/".join(map(str, options.part or ())),
+        part="/".join(map(str, part or ())),
     )
 
 
@@ -234,23 +240,9 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
         finished = combine_remote(find_remote_output(out), EncodingOutputs.of_job, overwrite=overwrite, report=report)
     else:
         finished = combine_parts(Path(out), EncodingOutputs.of_job, overwrite=overwrite, report=report)
-    seconds = working_time() - begun
-    return EncodeReport(
-        path=finished.paths[0] if len(finished.paths) == 1 else None,
-        tokens=finished.totals.tokens,
-        bytes=finished.totals.bytes,
-        dtype=finished.dtype,
-        seconds=seconds,
-        paths=finished.paths,
-        manifest=finished.manifest,
-        documents=finished.totals.documents,
-        left_out=finished.left_out,
-        skipped=finished.totals.skipped,
-        units=finished.totals.units,
-        kept_units=finished.totals.units,
-        stages={"finish": seconds},
-        peak_memory=peak_memory()[0],
-    )
+    totals = finished.totals
+    seconds = Seconds(finish=working_time() - begun)
+    return _report(JobResult(totals, finished, totals.units, totals.units, 0, seconds), finished.dtype, begun)
 
 
 def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
@@ -261,44 +253,6 @@ def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
 
         return RemoteOutput(out.rstrip("/"), per_input).kept()
     return find_kept(Path(out), per_input=per_input)
-
-
-def plan_encoding(
-    encoder: Encoder,
-    inputs: Inputs,
-    sources: list[Source],
-    out: str | os.PathLike[str],
-    options: JobOptions,
-    *,
-    dtype: str,
-    format: str,  # noqa: A002
-    chunk_bytes: int,
-    contents: Contents,
-    read: InputFiles | None = None,
-) -> EncodingPlan:
-    """Return the plan of an encoding job."""
-    form = load_format(format)
-    remote = None
-    if is_remote(out):
-        from bpejit.jobs.remote_output import RemoteOutput  # not at the top: most outputs are local
-
-        remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input)
-    plan = plan_job(
-        encoder,
-        inputs,
-        sources,
-        Path(out if remote is None else remote.name),
-        options,
-        remote=remote,
-        form=form,
-        dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
-        chunk_bytes=chunk_bytes,
-        read=read,
-        input_options=contents.options.that_change_ids(),
-    )
-    if plan.columns is not None:
-        form.check_columns(final_schema(read_schema(plan.columns)))
-    return plan
 
 
 def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
@@ -337,7 +291,7 @@ def _encode_to_stream(
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
-        job = EncodeJob(model, writer.dtype.name, encoder)
+        job = EncodeJob(encoder, writer.dtype.name)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         report("encode", 0, total, "bytes")
         watch = CarriageReturns.of(model)

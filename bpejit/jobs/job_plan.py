@@ -30,6 +30,7 @@ and the manifest of the output is stored last.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -391,6 +392,9 @@ class JobPlan(ABC):
     what: ClassVar[str]
     """What messages call the job."""
 
+    kernels: ClassVar[tuple[Callable[[], object], ...]]
+    """Functions that call the kernels that a part needs."""
+
     doing: ClassVar[str]
     """What messages say of a run."""
 
@@ -487,8 +491,8 @@ class JobPlan(ABC):
         """Return local files that all nodes of a cluster must see."""
 
     @abstractmethod
-    def shared(self) -> Any:
-        """Return what all tasks on a cluster have in common: can be pickled, and has a method `plan(part, parts, units)`."""
+    def shared(self) -> SharedPlan:
+        """Return what all tasks on a cluster have in common."""
 
     @abstractmethod
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[Any], list[str]]:
@@ -502,11 +506,33 @@ class JobPlan(ABC):
     def join_on_cluster(
         self,
         cluster: RayCluster,
-        shared: Any,
+        shared: SharedPlan,
         totals: Totals,
         report: Progress,
     ) -> Finished | None:
         """Join the parts of the job; None if the outputs are not there."""
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """What all tasks on a cluster have in common.
+
+    Parameters
+    ----------
+    whole : JobPlan
+        Of the job, with the number of its units alone.
+    home : str
+        The folder of the driver, if relative paths refer to it; otherwise empty.
+    """
+
+    whole: JobPlan
+    home: str = ""
+
+    def plan(self, part: int, parts: int, units: list[Any]) -> JobPlan:
+        """Return the plan of a part, on the machine that works on it."""
+        if self.home:
+            os.chdir(self.home)
+        return replace(self.whole, options=replace(self.whole.options, part=(part, parts), resume=True), mine=units)
 
 
 def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:

@@ -18,6 +18,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources, total_bytes
 from bpejit.corpus.units import plan_units
+from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.jobs.encode_job import EncodeJob
 
@@ -78,7 +79,7 @@ def encode(
     ids: list[int] = []
     ends: list[int] = []
     n_bytes = n_read = 0
-    for chunk in make_engine(engine, workers).map_chunks(EncodeJob(tokenizer.model, "uint16"), chunks):
+    for chunk in make_engine(engine, workers).map_chunks(EncodeJob(Encoder(tokenizer.model), "uint16"), chunks):
         assert not chunk.skipped
         ends += (chunk.ends + len(ids)).tolist()
         ids += chunk.ids.tolist()
@@ -147,7 +148,7 @@ def test_units_contain_complete_documents(
     chunker = Chunker(tokenizer._codec.encoder.splitter, chunk_bytes=1_000)
     units = plan_units(sources, 5_000, chunker, SEPARATOR.encode())
     assert sum(unit.size or 0 for unit in units) == total_bytes(sources)
-    worker = EncodeJob(tokenizer.model, "uint16").start()
+    worker = EncodeJob(Encoder(tokenizer.model), "uint16").start()
     separator = tokenizer.token_to_id(SEPARATOR)
     found = []
     n_read = 0

@@ -29,7 +29,7 @@ def make_encoder(pattern: str, special_tokens: tuple[str, ...] = (END,)) -> Enco
 
 def encode(encoder: Encoder, units: list[Unit], chunker: Chunker) -> tuple[list[int], list[int], list[bool]]:
     """Return the ids of units, the positions where documents end, and for each unit whether a document ends with it."""
-    worker = EncodeJob(encoder.model, "uint16", encoder).start()
+    worker = EncodeJob(encoder, "uint16").start()
     ids: list[int] = []
     ends: list[int] = []
     complete = []

@@ -28,7 +28,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def encode_file(tokenizer: bpejit.Tokenizer, path: Path, chunk_bytes: int) -> list[EncodedChunk]:
-    worker = EncodeJob(tokenizer.model, "uint16").start()
+    worker = EncodeJob(Encoder(tokenizer.model), "uint16").start()
     splitter = Encoder(tokenizer.model).splitter
     return [worker.run(chunk) for chunk in Chunker(splitter, chunk_bytes=chunk_bytes).chunks(find_sources(path))]
 

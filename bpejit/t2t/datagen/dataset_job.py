@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
-from bpejit.jobs.job_plan import Finished, JobPlan, PartSink
+from bpejit.jobs.job_plan import Finished, JobPlan, PartSink, SharedPlan
 from bpejit.jobs.running import finish_job
 from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.storage.remote import is_remote
@@ -52,6 +52,7 @@ class DatasetPlan(JobPlan):
     settings: GenerationSettings
     max_memory: int
 
+    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding, warm_data_sets)
     stage: ClassVar[str] = "bpejit datagen"
     what: ClassVar[str] = "this data set"
     doing: ClassVar[str] = "generating"
@@ -99,9 +100,9 @@ class DatasetPlan(JobPlan):
         found = [*([self.home] if self.home else []), *inputs[:1], *inputs[-1:]]
         return [os.path.join(self.home, path) for path in dict.fromkeys(found)]  # noqa: PTH118
 
-    def shared(self) -> SharedGeneration:
+    def shared(self) -> SharedPlan:
         """Return what all tasks on a cluster have in common."""
-        return SharedGeneration(replace(self, units=range(len(self.units)), mine=()), self.home)
+        return SharedPlan(replace(self, units=range(len(self.units)), mine=()), self.home)
 
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[SampleUnit], list[str]]:
         """Return the units of a part, and the paths of all inputs."""
@@ -110,7 +111,7 @@ class DatasetPlan(JobPlan):
     def join_on_cluster(
         self,
         cluster: RayCluster,
-        shared: SharedGeneration,
+        shared: SharedPlan,
         totals: Totals,  # noqa: ARG002
         report: Progress,
     ) -> Finished | None:
@@ -167,31 +168,6 @@ class ShardSink(PartSink):
     def close(self) -> None:
         """Close the shards."""
         self._shards.close()
-
-
-@dataclass(frozen=True)
-class SharedGeneration:
-    """What all tasks have in common.
-
-    Parameters
-    ----------
-    whole : DatasetPlan
-        Of the data set, with the number of its units alone.
-    home : str
-        The folder of the driver, if relative paths refer to it; otherwise empty.
-    """
-
-    whole: DatasetPlan
-    home: str
-
-    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding, warm_data_sets)
-
-    def plan(self, part: int, parts: int, units: list[SampleUnit]) -> DatasetPlan:
-        """Return the plan of a part, on the machine that works on it."""
-        if self.home:
-            os.chdir(self.home)
-        options = replace(self.whole.options, part=(part, parts), resume=True)
-        return replace(self.whole, options=options, mine=units)
 
 
 class _ShardEngine:
