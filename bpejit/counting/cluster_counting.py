@@ -149,7 +149,8 @@ def count_on_cluster(
         ]
         report("count", 0, total, "bytes")
         counted = dict(cluster.run(tasks, shared, lambda done, _: report("count", done, total, "bytes")))
-        tally, names = Tally(contents.sample is not None), given_names(sources)
+        tally = Tally(contents.sample is not None)
+        names = given_names(sources)
         for _, (_, one) in sorted(counted.items()):
             tally.n_bytes += one.n_bytes
             for path, records in one.skipped.items():

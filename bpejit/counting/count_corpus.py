@@ -81,10 +81,12 @@ def count(
     ArgumentTypeError, CorpusError, CountsError, OptionError, OutputError, PatternError, EngineError
     """
     settings = CountSettings.checked(**chosen(SplitSettings, options))
-    work, memory = checked_work(options), chosen(Memory, options)
+    work = checked_work(options)
+    memory = chosen(Memory, options)
     on_cluster = work["engine"] == RAY
     contents, found = open_inputs(inputs, options)
-    paths, part = [source.path for source in found], None
+    paths = [source.path for source in found]
+    part = None
     if shard is not None:
         if contents.sample is not None or on_cluster:
             other = "engine='ray', which divides the work" if on_cluster else "max_bytes, which chooses from all of it"
@@ -306,14 +308,17 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     ArgumentTypeError, CorpusError, OptionError, PatternError, EngineError
     """
     work = checked_work(options)
-    workers, engine, chunk_bytes = work["workers"], work["engine"], work["chunk_bytes"]
+    workers = work["workers"]
+    engine = work["engine"]
+    chunk_bytes = work["chunk_bytes"]
     max_memory = arguments.optional_whole_number("max_memory", options["max_memory"], least=1)
     contents, found = open_inputs(inputs, options)
     job = CountJob.of_settings(CountSettings.checked(**chosen(SplitSettings, options)))
     chunker = job.chunker(chunk_bytes)
     total = total_bytes(found)
     size = contents.sampled_bytes(total)
-    parts, cluster = 0, ""
+    parts = 0
+    cluster = ""
     if engine == RAY:
         from bpejit.counting.cluster_counting import plan_count_parts
         from bpejit.engines.ray_cluster import describe_cluster

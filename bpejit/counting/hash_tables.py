@@ -145,7 +145,8 @@ class HashTables:
         def unpack(thread: int) -> None:
             for part in self._parts(thread):
                 for row, slots in enumerate(self._slots(part), part * len(self._tables)):
-                    begin, end = rows[row], rows[row + 1]
+                    begin = rows[row]
+                    end = rows[row + 1]
                     found = text[ends[row] : ends[row + 1]], starts[begin : end + 1], counts[begin:end]
                     interning.unpack_table(slots, self._tables[row % len(self._tables)][1], int(ends[row]), *found)
                 self._release(self._parts(thread), part)

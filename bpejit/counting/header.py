@@ -66,7 +66,8 @@ class CountSettings:
         A preset is equal to its regular expression.
         """
         for name in ("pattern", "unicode", "special_tokens", "normalize_newlines"):
-            ours, theirs = getattr(self, name), getattr(other, name)
+            ours = getattr(self, name)
+            theirs = getattr(other, name)
             if name == "pattern" and pattern_source(ours) == pattern_source(theirs):
                 continue
             if ours != theirs:
@@ -134,7 +135,8 @@ class CountsHeader:
             If it is not a header.
         """
         fields = json.loads(data)
-        name, source = fields["pattern"]["name"], fields["pattern"]["source"]
+        name = fields["pattern"]["name"]
+        source = fields["pattern"]["source"]
         source = source if isinstance(source, str) else tuple(map(str, source))
         settings = CountSettings(
             # A preset that was registered elsewhere may be missing here, or have another pattern.
@@ -143,7 +145,8 @@ class CountsHeader:
             special_tokens=tuple(map(str, fields["special_tokens"])),
             normalize_newlines=bool(fields["normalize_newlines"]),
         )
-        n_bytes, n_pretokens = int(fields["bytes"]), int(fields["pretokens"])
+        n_bytes = int(fields["bytes"])
+        n_pretokens = int(fields["pretokens"])
         inputs = [{**entry, "path": str(entry["path"])} for entry in fields["inputs"]]
         parts = [
             {"plan": str(one["plan"]), "part": int(one["part"]), "parts": int(one["parts"])} for one in fields.get("parts", ())

@@ -120,7 +120,9 @@ class PretokenCounter:
 
     def _count(self, splitter: Splitter, text: Array, stops: Array, cut: int, final: bool) -> None:
         """Split adjacent documents by an automaton, and count their pre-tokens (see the kernel `count_text`)."""
-        before, split_state, progress = self._n_bytes, splitter.new_state(), np.zeros(3, np.int64)
+        before = self._n_bytes
+        split_state = splitter.new_state()
+        progress = np.zeros(3, np.int64)
         split = text, stops, cut, final, splitter.automaton, split_state, self._ends, progress
         self._state[interning.NEXT] = 0
         while text_counting.count_text(*split, self._table, self._arena, self._state, self._scratch) == NEED_SPACE:
@@ -168,7 +170,8 @@ class PretokenCounter:
         Each step copies the table to new memory, whose first touch is slow. Where half of the slots are new in each step, the
         steps before the last one cost as much as that one.
         """
-        used, n_bytes = int(self._state[interning.USED]), self._n_bytes
+        used = int(self._state[interning.USED])
+        n_bytes = self._n_bytes
         (used_before, n_bytes_before), self._at_growth = self._at_growth, (used, n_bytes)
         slots *= 2
         if not 0 < n_bytes_before < n_bytes < self._expected_bytes or used <= used_before:
@@ -194,7 +197,8 @@ class PretokenCounter:
         The memory of the table is freed before the pre-tokens are sorted.
         """
         table = self.table()
-        self._table, self._arena = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        self._table = np.zeros(0, np.uint64)
+        self._arena = np.zeros(0, np.uint8)
         try:
             yield from sort_blocks(table)
         finally:
@@ -210,7 +214,8 @@ class PretokenCounter:
 
     def _clear(self) -> None:
         slots, arena_bytes = self._initial
-        self._table, self._arena = np.zeros(4 * slots, np.uint64), np.zeros(arena_bytes, np.uint8)
+        self._table = np.zeros(4 * slots, np.uint64)
+        self._arena = np.zeros(arena_bytes, np.uint8)
         self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
 
     def __reduce__(self) -> tuple[Any, ...]:

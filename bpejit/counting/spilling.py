@@ -130,7 +130,8 @@ class SpillingCounter(PretokenCounter):
         pre-token for each, on average about 10 for those that are not in the arena; sorting needs 16 bytes more, but the table
         has been freed then.
         """
-        slots, arena = self._table.size // 4, self._arena.size
+        slots = self._table.size // 4
+        arena = self._arena.size
         if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
             slots *= 2
         else:

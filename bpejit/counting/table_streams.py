@@ -28,7 +28,8 @@ class BlockError(ValueError):
 
 def pack_block(table: PretokenTable) -> bytes:
     """Return a table as a block."""
-    lengths, counts = _narrow(np.diff(table.starts)), _narrow(table.counts)
+    lengths = _narrow(np.diff(table.starts))
+    counts = _narrow(table.counts)
     head = np.array([len(table), table.pool.size, lengths.itemsize, counts.itemsize], _HEAD)
     return b"".join((head.tobytes(), lengths.tobytes(), counts.tobytes(), table.pool.tobytes()))
 
@@ -151,10 +152,12 @@ def read_table(stream: Iterable[PretokenTable], n: int, n_bytes: int) -> Pretoke
     pool, starts, counts = new_arrays(n, n_bytes)
     at = at_byte = 0
     for table in stream:
-        end, end_byte = at + len(table), at_byte + table.pool.size
+        end = at + len(table)
+        end_byte = at_byte + table.pool.size
         if end > n or end_byte > n_bytes:
             raise BlockError("more pre-tokens than its totals say")
-        pool[at_byte:end_byte], counts[at:end] = table.pool, table.counts
+        pool[at_byte:end_byte] = table.pool
+        counts[at:end] = table.counts
         starts[at + 1 : end + 1] = table.starts[1:] + at_byte
         at, at_byte = end, end_byte
     pool.resize(at_byte, refcheck=False)
@@ -231,7 +234,8 @@ def _merge_two(left: Iterator[PretokenTable], right: Iterator[PretokenTable]) ->
                 output = _Output(max(a.pool.size, b.pool.size))
             yield from output.take(state)
             continue
-        left_ended, right_ended = state[sorted_tables.AT_LEFT] == len(a), state[sorted_tables.AT_RIGHT] == len(b)
+        left_ended = state[sorted_tables.AT_LEFT] == len(a)
+        right_ended = state[sorted_tables.AT_RIGHT] == len(b)
         if left_ended:
             a = next(left, None)
             state[sorted_tables.AT_LEFT] = 0
@@ -262,7 +266,8 @@ class _Output:
 
     def take(self, state: Array) -> Iterator[PretokenTable]:
         """Yield the output as a block, unless it is empty, and start another one."""
-        n, n_bytes = int(state[sorted_tables.MERGED]), int(state[sorted_tables.MERGED_BYTES])
+        n = int(state[sorted_tables.MERGED])
+        n_bytes = int(state[sorted_tables.MERGED_BYTES])
         state[sorted_tables.MERGED] = state[sorted_tables.MERGED_BYTES] = 0
         if n:
             yield PretokenTable(self._pool[:n_bytes].copy(), self._starts[: n + 1].copy(), self._counts[:n].copy())

@@ -146,7 +146,8 @@ class RayCluster:
         ------
         EngineError
         """
-        function, arguments = "bpejit.engines.ray_worker:prepare_node", (tuple(kernels), list(paths))
+        function = "bpejit.engines.ray_worker:prepare_node"
+        arguments = (tuple(kernels), list(paths))
         tasks = [ClusterTask(f"{stage} prepare {node.address}", function, arguments, node.number) for node in self.nodes]
         # The nodes compile at the same time.
         listening.leave_out(max((seconds for _, (_, seconds) in self.run(tasks)), default=0.0))

@@ -212,7 +212,8 @@ class RemoteOutput(Store):
             return None
         check_version(begun, self.folder)
         try:
-            names, parts = names_of(Path(self.name), begun["job"]), int(begun["parts"])
+            names = names_of(Path(self.name), begun["job"])
+            parts = int(begun["parts"])
         except (KeyError, TypeError, ValueError) as cause:
             raise broken_manifest(self.folder) from cause
         begun["overwrite"] = overwrite or bool(begun.get("overwrite"))

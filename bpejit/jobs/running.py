@@ -395,7 +395,8 @@ def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Prog
     begun = read_record(folder / MANIFEST) or {}
     check_version(begun, str(folder))
     try:
-        names, parts = names_of(out, begun["job"]), int(begun["parts"])
+        names = names_of(out, begun["job"])
+        parts = int(begun["parts"])
     except (KeyError, TypeError, ValueError) as cause:
         raise broken_manifest(str(folder)) from cause
     check_all_parts(str(out), missing_parts(folder, parts), parts)
