@@ -20,6 +20,7 @@ from .reporting import check_json_output, fields_of, shell_line, this_command, w
 
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
+    from bpejit.jobs.job_report import JobReport
     from bpejit.storage.files import StrPath
     from bpejit.t2t.datagen.generation import GenerationReport
 
@@ -42,7 +43,7 @@ def dataset_fields(report: GenerationReport) -> dict[str, Any]:
     return {**counts, **_run_fields(report), "timing": report.stages, "seconds": report.seconds}
 
 
-def _run_fields(report: EncodeReport | GenerationReport) -> dict[str, Any]:
+def _run_fields(report: JobReport) -> dict[str, Any]:
     """Return the fields that reports about all jobs have."""
     run = fields_of(report, "manifest", "units", "kept_units", "missing_parts", "new_bytes")
     memory = fields_of(report, "peak_memory", "worker_memory")
@@ -62,16 +63,16 @@ def describe_dataset(report: GenerationReport) -> str:
     return _describe_run(report, built, f"{counted(report.skipped.count, 'sample')} skipped" if report.skipped else "")
 
 
-def _describe_run(report: EncodeReport | GenerationReport, *parts: str) -> str:
+def _describe_run(report: JobReport, *parts: str) -> str:
     """Return what summaries of all jobs tell after `parts`: units of an earlier run, memory, and where the time went."""
     kept = f"{report.kept_units:,} of {report.units:,} units from an earlier run" if report.kept_units else ""
     worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
     memory = f"peak memory {format_bytes(report.peak_memory)}{worker}"
-    stages = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
+    stages = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items() if seconds)
     return "; ".join(filter(None, (*parts, kept, memory, f"time: {stages}" if stages else "")))
 
 
-def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) -> str:
+def describe_new(report: JobReport, apart: float = 0.0) -> str:
     """Return how long a run took, without `apart` seconds, and its rate; the rate is of what this run has encoded."""
     seconds = report.seconds - apart
     if not report.new_bytes and report.bytes:
@@ -82,13 +83,13 @@ def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) ->
     return f" in {rate}"
 
 
-def describe_missing(report: EncodeReport | GenerationReport, text: str, out: str) -> str:
+def describe_missing(report: JobReport, text: str, out: str) -> str:
     """Return the summary of a part of a job whose other parts are missing; `text` is about what it has done."""
     text = text if report.units else f"part {report.part} has no units; "
     return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
 
 
-def describe_units(report: EncodeReport | GenerationReport) -> str:
+def describe_units(report: JobReport) -> str:
     """Return the units of a plan, and where they run."""
     parts = f", {counted(report.parts, 'part')}, on {report.cluster}" if report.cluster else ""
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
@@ -98,11 +99,8 @@ def describe_units(report: EncodeReport | GenerationReport) -> str:
 def dataset_notes(report: GenerationReport) -> list[str]:
     """Return a remark about the samples that were skipped."""
     skipped = report.skipped
-    if not skipped:
-        return []
-    shown = "; ".join(map(str, skipped.first[:3]))
-    more = "; ..." if skipped.count > 3 else ""
-    return [f"skipped {counted(skipped.count, 'malformed or empty sample')}: {shown}{more}"]
+    shown = "; ".join(map(str, skipped.first[:3])) + ("; ..." if skipped.count > 3 else "")
+    return [f"skipped {counted(skipped.count, 'malformed or empty sample')}: {shown}"] if skipped else []
 
 
 def _share(value: Any) -> float:

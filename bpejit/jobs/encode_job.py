@@ -65,6 +65,11 @@ class EncodedChunk(NamedTuple):
     checksum: bytes = b""
 
     @property
+    def n_tokens(self) -> int:
+        """Number of ids."""
+        return self.ids.size
+
+    @property
     def n_documents(self) -> int:
         """Number of documents that end in the chunk."""
         return self.ends.size

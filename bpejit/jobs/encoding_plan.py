@@ -34,7 +34,6 @@ from bpejit.jobs.encoding_sink import EncodingSink
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import Finished, JobPlan, SharedPlan, slice_units
-from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.storage.outputs import InputFiles
@@ -321,18 +320,3 @@ def _base(name: str) -> Path:
     if glob.has_magic(name) and not path.exists():
         return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
     return path.parent
-
-
-def estimate_job(plan: EncodingPlan, workers: int) -> tuple[int, float]:
-    """Return the expected number of ids and seconds of a part, from the first chunks of a few of its units.
-
-    Parameters
-    ----------
-    plan : EncodingPlan
-    workers : int
-        Number of chunks that are encoded at the same time.
-    """
-    worker = EncodeJob(plan.encoder, plan.dtype.name).start()
-    sample = run_sample(worker, plan.mine, plan.chunker)
-    share, seconds = sample.expect(plan.size or 0, workers)
-    return round(sum(int(encoded.ids.size) for encoded in sample.results) * share), seconds

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
+from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import Finished, JobPlan, PartSink, SharedPlan
 from bpejit.jobs.running import finish_job
 from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
@@ -58,10 +59,6 @@ class DatasetPlan(JobPlan):
     doing: ClassVar[str] = "generating"
     done: ClassVar[str] = "generated"
 
-    def worker_job(self) -> Job:
-        """Return the job that encodes samples as records in workers."""
-        return ReaderJob(partial(generate_records, self.vocabularies, self.settings))
-
     @property
     def paths(self) -> list[str]:
         """The paths of all inputs, since samples may be paired from several."""
@@ -82,11 +79,20 @@ class DatasetPlan(JobPlan):
 
     def chunk_job(self) -> tuple[Job, SampleChunker]:
         """Return the job that encodes samples as records in workers, and the chunker."""
-        return self.worker_job(), SampleChunker()
+        return ReaderJob(partial(generate_records, self.vocabularies, self.settings)), SampleChunker()
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> ShardSink:
         """Return what writes records into unshuffled shards (see `JobPlan`)."""
         return ShardSink(folder, self.names.unshuffled(), checkpoint)
+
+    def check_shared(self) -> None:
+        """Raise OptionError if the job is a part, or the samples are made by a Python class."""
+        super().check_shared()
+        if not self.paths:
+            raise OptionError(
+                f"the problem {self.job['data_set']} is a Python class, which other machines may not have; expected a problem "
+                "that a file describes: write its samples to files first, or use another engine"
+            )
 
     @property
     def home(self) -> str:
@@ -149,7 +155,7 @@ class ShardSink(PartSink):
                 self._shards.append(result.first + index, result.data[bounds[index] : bounds[index + 1]])
                 self._records[result.first + index] += count
         self._features = self._features or result.features
-        return result.ids, int(result.counts.sum())
+        return result.n_tokens, result.n_documents
 
     def state(self) -> dict[str, Any]:
         """Return sizes, hashes and numbers of records of the shards, and the names of the features."""

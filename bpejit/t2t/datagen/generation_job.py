@@ -194,7 +194,7 @@ class GeneratedChunk:
         Where those of each shard begin.
     counts : int64 [shards]
         Number of examples of each shard.
-    ids : int
+    n_tokens : int
         Ids of all features before packing.
     n_read : int
         Bytes of the input.
@@ -211,12 +211,17 @@ class GeneratedChunk:
     data: Array
     bounds: Array
     counts: Array
-    ids: int
+    n_tokens: int
     n_read: int
     n_bytes: int
     skipped: Skipped = NOTHING_SKIPPED
     checksum: bytes = b""
     features: tuple[str, ...] = ()
+
+    @property
+    def n_documents(self) -> int:
+        """Number of examples."""
+        return int(self.counts.sum())
 
 
 def generate_records(

@@ -5,28 +5,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from bpejit import arguments
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sources import Source
-from bpejit.engines import AUTO, RAY, make_engine
+from bpejit.engines import AUTO
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult, slice_units
-from bpejit.jobs.remote_output import RemoteOutput, check_remote, combine_remote
-from bpejit.jobs.running import combine_parts, run_job
-from bpejit.jobs.sampled_runs import run_sample
-from bpejit.jobs.unit_loop import Seconds, Totals
-from bpejit.process_memory import peak_memory
+from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
+from bpejit.jobs.remote_output import RemoteOutput, check_remote
 from bpejit.storage.files import StrPath, creating_folder
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
@@ -35,70 +29,33 @@ from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
 from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
 from bpejit.t2t.datagen.problem_declaration import Problem, generated_chunks, labels_of
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, plan_inputs
+from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
 
-@dataclass(frozen=True)
-class GenerationReport:
-    """Result of `generate_data`.
+@dataclass(frozen=True, kw_only=True)
+class GenerationReport(JobReport):
+    """Result of `generate_data`, with the fields of `JobReport`.
 
     Parameters
     ----------
-    paths : tuple of Path or str
-        The shards; empty while parts of the job are missing, and after a dry run. URLs if `data_dir` is one.
-    manifest : Path or str, optional
     vocabularies : tuple of Path or str
         The vocabulary files; empty after `bpejit.combine`.
-    examples, ids, bytes : int
-        Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing. After
-        a dry run they are expected from a sample, and 0 if a vocabulary does not exist or samples are made by a Python class.
-    skipped : Skipped
-        Samples that were skipped: their number (`count`), and the first few (`first`).
-    seconds : float
-        Wall time; after a dry run, the expected time until shards are shuffled.
-    units, kept_units : int
-        Units of the job, or of the part, and those that an earlier run had finished.
-    missing_parts : int
-        Parts of the job that are not complete.
-    stages : dict of str to float
-        Where the time went, in seconds: `vocabulary`, `plan`, `encode` (waiting for records), `write`, and `finish`
-        (shuffling).
-    peak_memory, worker_memory : int
-        Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
+    examples, ids : int
+        Examples written, and ids in them before packing; those of the part, if other parts are missing. After a dry run they
+        are expected from a sample, and 0 if a vocabulary does not exist or samples are made by a Python class.
     new_vocabularies : tuple of Path or str
         After a dry run, the vocabularies that do not exist.
-    cluster : str
-        With `engine="ray"`, the address and size of the cluster.
-    parts : int
-        After a dry run with `engine="ray"`, the number of tasks that generate examples, before those that shuffle shards.
-    new_bytes : int
-        Bytes of text that this run has encoded.
-    part : str
-        The part of the job that this run worked on, such as 0/2; empty for the whole job.
+    stages : dict of str to float
+        Those of `JobReport`, and `vocabulary`; shards are shuffled in `finish`, which is not part of the expected time.
     """
 
-    paths: tuple[Path | str, ...]
-    manifest: Path | str | None
-    vocabularies: tuple[Path | str, ...]
+    vocabularies: tuple[Path | str, ...] = ()
     examples: int
     ids: int
-    bytes: int
-    skipped: Skipped = NOTHING_SKIPPED
-    seconds: float = 0.0
-    units: int = 0
-    kept_units: int = 0
-    missing_parts: int = 0
-    stages: Mapping[str, float] = field(default_factory=dict)
-    peak_memory: int = 0
-    worker_memory: int = 0
     new_vocabularies: tuple[Path | str, ...] = ()
-    cluster: str = ""
-    parts: int = 0
-    new_bytes: int = 0
-    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,54 +134,16 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
         plan = plan_dataset(problem, samples, vocabularies or {}, options, remote)
         paths = _report_paths([folder / name for name in wanted], remote)
+        work = options.workers, options.engine, options.ray_address
         if options.dry_run:
-            found = _plan_report(plan, problem, options, estimated=vocabularies is not None)
+            result, seconds = plan_anywhere(plan, *work, estimated=vocabularies is not None)
             new = _report_paths([folder / name for name in missing], remote)
-            return replace(found, vocabularies=paths, new_vocabularies=new)
-        if options.engine == RAY:
-            from bpejit.jobs.cluster_jobs import run_on_cluster
-
-            _check_described(plan, problem)
-            result = run_on_cluster(plan, options.ray_address, options.workers, options.report)
-        else:
-            result = run_job(plan, workers=options.workers, engine=options.engine, report=options.report)
+            found = _report(result, seconds, paths, options.job.part)
+            return replace(found, stages={}, new_vocabularies=new)
+        result = run_anywhere(plan, *work, options.report)
     result.seconds.plan += stages.pop("plan")
-    return _report(result, paths, working_time() - begun, stages, options.job.part)
-
-
-def _plan_report(plan: DatasetPlan, problem: Problem, options: GenerationOptions, *, estimated: bool) -> GenerationReport:
-    """Return the report of a dry run; `estimated` is False if there are no vocabularies to encode a sample with."""
-    parts, cluster = 0, ""
-    if options.engine == RAY:
-        from bpejit.jobs.cluster_jobs import plan_on_cluster
-
-        _check_described(plan, problem)
-        slots, parts, cluster = plan_on_cluster(plan, options.ray_address, options.workers)
-    else:
-        slots = make_engine(options.engine, options.workers, input_bytes=plan.size, returns_arrays=True).workers
-    examples, ids, seconds = _estimate_generation(plan, slots) if estimated else (0, 0, 0.0)
-    return GenerationReport(
-        paths=(),
-        manifest=None,
-        vocabularies=(),
-        examples=examples,
-        ids=ids,
-        bytes=plan.size or 0,
-        seconds=seconds,
-        units=len(plan.mine),
-        kept_units=_find_kept_units(plan) if plan.options.resume else 0,
-        cluster=cluster,
-        parts=parts,
-        worker_memory=peak_memory()[0] if cluster else 0,
-    )
-
-
-def _find_kept_units(plan: DatasetPlan) -> int:
-    if plan.options.part is not None and plan.remote is None:
-        checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
-        return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
-    kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else plan.remote.kept()
-    return 0 if kept is None else kept.units
+    found = _report(result, working_time() - begun, paths, options.job.part)
+    return replace(found, stages={**stages, **found.stages})
 
 
 def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[Path | str, ...]:
@@ -234,59 +153,18 @@ def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[P
 
 def _report(
     result: JobResult,
-    vocabularies: tuple[Path | str, ...],
     seconds: float,
-    stages: Mapping[str, float] = MappingProxyType({}),
+    vocabularies: tuple[Path | str, ...] = (),
     part: tuple[int, int] | None = None,
 ) -> GenerationReport:
-    memory, worker_memory = peak_memory()
-    return GenerationReport(
-        paths=() if result.finished is None else result.finished.paths,
-        manifest=None if result.finished is None else result.finished.manifest,
-        vocabularies=vocabularies,
-        examples=result.totals.documents,
-        ids=result.totals.tokens,
-        bytes=result.totals.bytes,
-        skipped=result.totals.skipped,
-        seconds=seconds,
-        units=result.units,
-        kept_units=result.kept,
-        missing_parts=result.missing,
-        stages={**stages, **vars(result.seconds)},
-        peak_memory=memory,
-        worker_memory=worker_memory,
-        new_bytes=result.new_bytes,
-        part="/".join(map(str, part or ())),
-    )
+    totals, fields = result.totals, report_fields(result, part)
+    return GenerationReport(vocabularies=vocabularies, examples=totals.documents, ids=totals.tokens, seconds=seconds, **fields)
 
 
 def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
     """Join the parts of a data set; see `bpejit.combine`. `out` is the folder of the data, or its URL, and the name."""
-    begun = working_time()
-    options: dict[str, Any] = {"overwrite": overwrite, "report": report}
-    if is_remote(out):
-        finished = combine_remote(RemoteOutput(out.rstrip("/"), False), DatasetOutputs.of_job, **options)
-    else:
-        finished = combine_parts(Path(out), DatasetOutputs.of_job, **options)
-    seconds = working_time() - begun
-    totals = finished.totals
-    return _report(JobResult(totals, finished, totals.units, totals.units, 0, Seconds(finish=seconds)), (), seconds)
-
-
-def _estimate_generation(plan: DatasetPlan, workers: int) -> tuple[int, int, float]:
-    """Return the expected numbers of examples and ids, and the seconds until they are shuffled; zeros if unknown."""
-    sample = run_sample(plan.worker_job().start(), plan.mine, SampleChunker())
-    share, seconds = sample.expect(plan.size or 0, workers)
-    examples = sum(int(chunk.counts.sum()) for chunk in sample.results)
-    return round(examples * share), round(sum(chunk.ids for chunk in sample.results) * share), seconds
-
-
-def _check_described(plan: DatasetPlan, problem: Problem) -> None:
-    if problem.inputs_of(plan.names.splits[0][0]) is None:
-        raise OptionError(
-            f"the problem {problem.name} is a Python class, which other machines may not have; expected a problem that a file "
-            "describes: write its samples to files first, or use another engine"
-        )
+    result = join_parts(out, DatasetOutputs.of_job, overwrite=overwrite, report=report)
+    return _report(result, result.seconds.finish)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,166 @@
+"""Run a job of any kind where it is to run, or plan or join it, and tell what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.engines import RAY
+from bpejit.engines.base import Progress
+from bpejit.jit.listening import working_time
+from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
+from bpejit.jobs.job_plan import JobPlan, JobResult, NamesOf
+from bpejit.jobs.running import combine_parts, run_job
+from bpejit.jobs.sampled_runs import run_sample
+from bpejit.jobs.unit_loop import Seconds, Totals
+from bpejit.process_memory import peak_memory
+from bpejit.storage.remote import is_remote
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobReport:
+    """What reports about all kinds of jobs tell.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        All files, or their URLs. Empty for a stream or a device, after a dry run, and while parts of the job are missing.
+    manifest : Path or str, optional
+        The manifest, which describes the job and its outputs.
+    bytes : int
+        Bytes of text; those of the part, if other parts of the job are missing. After a dry run, bytes of input.
+    skipped : Skipped
+        Records without text, or incomplete samples: their number (`count`), and the first few (`first`).
+    seconds : float
+        Wall time, reading and writing included; after a dry run, the expected time.
+    units, kept_units : int
+        Units of the job, or of the part, and those that an earlier run had finished.
+    missing_parts : int
+        Parts of the job that are not complete.
+    stages : dict of str to float
+        Where the time went, in seconds: `plan`, `encode` (waiting for results), `write` and `finish`.
+    peak_memory, worker_memory : int
+        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown.
+    parts : int
+        Parts of the job.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
+    new_bytes : int
+        Bytes of text that this run has encoded: fewer than `bytes` if an earlier run had finished units, or other runs parts.
+    part : str
+        The part of the job that this run worked on, such as 0/2; empty for the whole job.
+    """
+
+    paths: tuple[Path | str, ...] = ()
+    manifest: Path | str | None = None
+    bytes: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+    seconds: float = 0.0
+    units: int = 0
+    kept_units: int = 0
+    missing_parts: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    worker_memory: int = 0
+    parts: int = 1
+    cluster: str = ""
+    new_bytes: int = 0
+    part: str = ""
+
+
+def report_fields(result: JobResult, part: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Return the fields of a `JobReport` about what a run did, without the time."""
+    finished = result.finished
+    memory, worker_memory = peak_memory()
+    return {
+        "paths": () if finished is None else finished.paths,
+        "manifest": None if finished is None else finished.manifest,
+        "bytes": result.totals.bytes,
+        "skipped": result.totals.skipped,
+        "units": result.units,
+        "kept_units": result.kept,
+        "missing_parts": result.missing,
+        "stages": dict(vars(result.seconds)),
+        "peak_memory": memory,
+        "worker_memory": result.worker_memory if result.cluster else worker_memory,
+        "parts": result.parts,
+        "cluster": result.cluster,
+        "new_bytes": result.new_bytes,
+        "part": "/".join(map(str, part or ())),
+    }
+
+
+def run_anywhere(
+    plan: JobPlan,
+    workers: int | None,
+    engine: str,
+    ray_address: str | None,
+    report: Progress,
+) -> JobResult:
+    """Run a job on this machine or a cluster; see `bpejit.jobs.running.run_job`."""
+    if engine != RAY:
+        return run_job(plan, workers=workers, engine=engine, report=report)
+    from bpejit.jobs.cluster_jobs import run_on_cluster  # not at the top: most jobs run on one machine
+
+    return run_on_cluster(plan, ray_address, workers, report)
+
+
+def plan_anywhere(
+    plan: JobPlan,
+    workers: int | None,
+    engine: str,
+    ray_address: str | None,
+    *,
+    estimated: bool = True,
+) -> tuple[JobResult, float]:
+    """Return what is expected of a run, and its seconds, from the first chunks of a few units unless `estimated` is false."""
+    parts, cluster = 1, ""
+    if engine == RAY:
+        from bpejit.jobs.cluster_jobs import plan_on_cluster
+
+        slots, parts, cluster = plan_on_cluster(plan, ray_address, workers)
+    else:
+        slots = plan.make_engine(engine, workers).workers
+    expected, seconds = Totals(bytes=plan.size or 0), 0.0
+    if estimated:
+        job, chunker = plan.chunk_job()
+        sample = run_sample(job.start(), plan.mine, chunker)
+        share, seconds = sample.expect(expected.bytes, slots)
+        expected.tokens = round(sum(found.n_tokens for found in sample.results) * share)
+        expected.documents = round(sum(found.n_documents for found in sample.results) * share)
+    kept = _count_kept(plan) if plan.options.resume else 0
+    memory = peak_memory()[0] if cluster else 0
+    return JobResult(expected, None, len(plan.mine), kept, 0, worker_memory=memory, parts=parts, cluster=cluster), seconds
+
+
+def _count_kept(plan: JobPlan) -> int:
+    """Return the number of units that an earlier run has finished."""
+    if plan.options.part is not None and plan.remote is None:
+        checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
+        return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
+    kept = find_kept(plan.names.out, per_input=plan.names.per_input) if plan.remote is None else plan.remote.kept()
+    return 0 if kept is None else kept.units
+
+
+def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress) -> JobResult:
+    """Join the parts of a divided job with the output `out`, a path or a URL; see `bpejit.combine`.
+
+    Raises
+    ------
+    CorpusError
+        If there is nothing to write.
+    OutputError
+        If there are no parts, some are missing, or another process joins them.
+    """
+    begun = working_time()
+    if is_remote(out):
+        from bpejit.jobs.remote_output import combine_remote, find_remote_output  # not at the top: most outputs are local
+
+        finished = combine_remote(find_remote_output(out), names_of, overwrite=overwrite, report=report)
+    else:
+        finished = combine_parts(Path(out), names_of, overwrite=overwrite, report=report)
+    units = finished.totals.units
+    return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - begun))
