@@ -58,33 +58,21 @@ class DocumentTokens:
             self.last = int(ids[-1])
         elif ends.size:
             self.last = None
-        first = np.arange(begins.size) >= int(continued)
-        first[-1] &= stops[-1] > begins[-1]
-        if self.prepend is None and self.append is None:
-            return ids, ends
-        positions = [np.empty(0, dtype=np.int64)]
-        added = [np.empty(0, dtype=np.int64)]
-        order = [np.empty(0, dtype=np.int64)]
-        documents = np.arange(begins.size)
+        wanted = np.zeros((begins.size, 2), dtype=bool)  # at the start and at the end of each document
         if self.prepend is not None:
-            wanted = first & ~_has_id(ids, begins, begins < stops, self.prepend)
-            positions.append(begins[wanted])
-            added.append(np.full(int(wanted.sum()), self.prepend))
-            order.append(2 * documents[wanted])
+            wanted[:, 0] = ~_has_id(ids, begins, begins < stops, self.prepend)
+            wanted[0, 0] &= not continued
+            wanted[-1, 0] &= stops[-1] > begins[-1]
         if self.append is not None:
-            present = _has_id(ids, ends - 1, begins[:-1] < ends, self.append)
+            wanted[:-1, 1] = ~_has_id(ids, ends - 1, begins[:-1] < ends, self.append)
             if continued and ends.size and ends[0] == 0:
-                present[0] = before == self.append
-            positions.append(ends[~present])
-            added.append(np.full(int((~present).sum()), self.append))
-            order.append(2 * documents[:-1][~present] + 1)
-        sequence = np.argsort(np.concatenate(order))
-        at = np.concatenate(positions)[sequence]
-        numbers = np.concatenate(order)[sequence]
-        if not at.size:
+                wanted[0, 1] = before != self.append
+        if not wanted.any():
             return ids, ends
-        longer = np.insert(ids, at, np.concatenate(added)[sequence].astype(ids.dtype))
-        return longer, ends + np.searchsorted(numbers, 2 * documents[:-1] + 1, side="right")
+        positions = np.column_stack((begins, stops))[wanted]
+        added = np.array([self.prepend or 0, self.append or 0], dtype=ids.dtype)
+        longer = np.insert(ids, positions, added[np.nonzero(wanted)[1]])
+        return longer, ends + np.cumsum(wanted)[1::2][:-1]
 
 
 def _has_id(ids: Array, positions: Array, inside: Array, wanted: int) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ _BLOCK = 1 << 16
 """Number of ends of documents that are read at a time."""
 
 
-class Borders(ABC):
+class Borders:
     """The ends of documents, read in blocks, so that their number does not matter.
 
     Parameters
@@ -24,19 +23,22 @@ class Borders(ABC):
         The file that contains them.
     n_tokens : int
         The number of ids of the token file.
+    stored : integers [documents], optional
+        The ends as positions in the ids, if they are stored as such.
     """
 
-    def __init__(self, path: Path, n_tokens: int) -> None:
+    def __init__(self, path: Path, n_tokens: int, stored: Array | None = None) -> None:
         self.path = path
         self.n_tokens = n_tokens
+        self._ends = np.empty(0, dtype=np.int64) if stored is None else stored
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return the number of documents."""
+        return int(self._ends.size)
 
-    @abstractmethod
     def _stored(self, start: int, stop: int) -> Array:
         """Return the ends of the documents from `start` to `stop` as they are stored, int64, as positions in the ids."""
+        return self._ends[start:stop].astype(np.int64, copy=False)
 
     def ends(self, start: int, stop: int) -> Array:
         """Return the ends of the documents from `start` to `stop`, int64, as positions in the ids.

@@ -107,17 +107,10 @@ class EndIndex(Borders):
     """
 
     def __init__(self, path: Path, n_tokens: int) -> None:
-        super().__init__(path, n_tokens)
-        self._ends = np.asarray(map_ids(path, regular_size(path), _END))
+        super().__init__(path, n_tokens, np.asarray(map_ids(path, regular_size(path), _END)))
         last = int(self._ends[-1]) if self._ends.size else 0
         if last != n_tokens:
             raise self.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
-
-    def __len__(self) -> int:
-        return int(self._ends.size)
-
-    def _stored(self, start: int, stop: int) -> Array:
-        return self._ends[start:stop].astype(np.int64)
 
 
 def _read_metadata(path: Path) -> tuple[str | None, int | None]:

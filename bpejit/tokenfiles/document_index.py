@@ -68,23 +68,18 @@ class DocumentIndex(Borders):
     """
 
     def __init__(self, path: Path, n_tokens: int) -> None:
-        super().__init__(path, n_tokens)
         try:
             dtype, n_starts, offset = read_npy_header(path)
         except OSError as cause:
             raise read_error(path, cause, error=TokenFileError, what="document index") from cause
+        super().__init__(path, n_tokens)
         if dtype != _START or n_starts < 1:
             raise self.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
-        self._starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
-        first, last = int(self._starts[0]), int(self._starts[-1])
+        starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
+        self._ends = starts[1:]
+        first, last = int(starts[0]), int(starts[-1])
         if first != 0 or last != n_tokens:
             raise self.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
-
-    def __len__(self) -> int:
-        return int(self._starts.size) - 1
-
-    def _stored(self, start: int, stop: int) -> Array:
-        return self._starts[start + 1 : stop + 1]
 
 
 def find_document_index(path: StrPath, fields: Description | None, n_tokens: int) -> DocumentIndex | None:

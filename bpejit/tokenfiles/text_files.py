@@ -87,7 +87,7 @@ class TextFormat(TokenFileFormat):
             raise read_error(path, cause, error=TokenFileError, what="token file") from cause
         joined = np.concatenate(ids)
         joined.flags.writeable = False
-        return checked_tokens(TextTokens(path, joined, fields, LineEnds(path, joined.size, np.concatenate(ends))))
+        return checked_tokens(TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends))))
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
@@ -136,20 +136,6 @@ class TextTokens(MappedTokens):
     def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes | memoryview]:
         for start in range(0, self.n_tokens, size):
             yield self.ids[start : start + size].tobytes()
-
-
-class LineEnds(Borders):
-    """The ends of documents, int64 [documents], in memory."""
-
-    def __init__(self, path: Path, n_tokens: int, positions: Array) -> None:
-        super().__init__(path, n_tokens)
-        self._positions = positions
-
-    def __len__(self) -> int:
-        return int(self._positions.size)
-
-    def _stored(self, start: int, stop: int) -> Array:
-        return self._positions[start:stop]
 
 
 @dataclass(frozen=True)

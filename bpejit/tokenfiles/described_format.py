@@ -1,0 +1,122 @@
+"""The template of formats whose files have a description: what is the same when they are written and opened."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import is_device, is_standard_output
+from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, choose_dtype
+from bpejit.tokenfiles.description import Description, check_description, description_path, read_description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapping import regular_size
+
+
+class DescribedFormat(TokenFileFormat):
+    """A format whose files have a description.
+
+    Attributes
+    ----------
+    writer_type : type
+    states_dtype : bool
+        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
+        description first.
+    streams : bool
+        Whether ids can be written to a stream, without a description.
+    """
+
+    writer_type: ClassVar[type[TokenFileWriter]]
+    states_dtype: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+
+    def main_file(self, path: StrPath) -> StrPath:
+        """Return the file with the ids."""
+        return path
+
+    def border_files(self, path: StrPath) -> list[Path]:  # noqa: ARG002
+        """Return further files, with the borders of documents."""
+        return []
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the file with the ids, those with the borders of documents, and the description."""
+        main = self.main_file(path)
+        return [main, *self.border_files(main), description_path(main)]
+
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
+        return choose_dtype(self.dtypes, dtype, vocab_size)
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str | None,
+        overwrite: bool = False,
+        document_index: bool = False,
+        **others: Any,
+    ) -> TokenFileWriter:
+        """Return a writer (see `TokenFileFormat.writer`); `others` are options of some formats (see `token_writer`)."""
+        chosen = self.choose_dtype(dtype, vocab_size)
+        has_documents = document_index or self.stores_documents
+        files: list[StrPath] = []
+        removed: list[StrPath] = []
+        if isinstance(path, (str, os.PathLike)):
+            path = path if is_standard_output(path) or is_device(path) else self.main_file(path)
+            files.append(path)
+            (files if has_documents else removed).extend(self.border_files(path))
+        return self.writer_type(
+            self,
+            path,
+            files=files,
+            removed=removed,
+            dtype=chosen,
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+            has_documents=has_documents,
+            streams=self.streams and (self.stores_documents or not document_index),
+            **others,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> TokenReader:
+        """Open a token file, checked against its description if there is one."""
+        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        fields = read_description(path)  # first, because it may complete or undo an interrupted run
+        size = regular_size(path)
+        if fields is not None:
+            asked = None if self.states_dtype else dtype
+            check_description(
+                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        return self.read(path, size, fields, dtype)
+
+    @abstractmethod
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
+        """Return an open token file.
+
+        Parameters
+        ----------
+        path : Path
+            The file with the ids.
+        size : int
+            Of this file, in bytes.
+        fields : Description, optional
+            Its description.
+        dtype : str, optional
+            The dtype that is expected.
+
+        Raises
+        ------
+        TokenFileError
+        """
