@@ -154,7 +154,7 @@ class TokenFileFormat(ABC):
     dtypes : mapping of str to np.dtype
         The dtypes that it stores, in the order in which `auto` tries them, each little-endian.
     own_columns : tuple of str
-        The names of the columns of its files, if these can have further ones.
+        The names of the columns of its files, if these have rows; then its writers take `pack` and `columns`.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     """

@@ -13,7 +13,7 @@ from bpejit.registry import AUTO
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
-from bpejit.tokenfiles.opening import check_packing, check_token_outputs, has_columns, open_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.output_format import output_format
 from bpejit.tokenfiles.registry import load_format
 
@@ -123,7 +123,7 @@ def convert_tokens(
         overwrite=overwrite,
         document_index=has_borders and out != "-",
         pack=pack,
-        columns=_other_columns(tokens) if pack is None and has_columns(load_format(format)) else None,
+        columns=_other_columns(tokens) if pack is None and load_format(format).own_columns else None,
         format=format,
     )
     with writer:

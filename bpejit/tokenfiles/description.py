@@ -211,6 +211,53 @@ def read_description(path: StrPath) -> Description | None:
     )
 
 
+def check_description(
+    path: Path,
+    fields: Description,
+    *,
+    file_format: str,
+    dtype: str | None,
+    tokenizer_sha256: str | None,
+    vocab_size: int | None,
+) -> None:
+    """Compare the description of a token file with what the caller expects.
+
+    Raises
+    ------
+    TokenFileError
+        If the format, the dtype, the tokenizer or the size of the vocabulary differs.
+    """
+    described = description_path(path)
+    if fields.file_format != file_format:
+        raise TokenFileError(
+            f"`{path}` has the format {fields.file_format} according to `{described}`; expected {file_format}: omit the "
+            "format, or remove that file if it is wrong"
+        )
+    if dtype is not None and dtype != fields.dtype:
+        raise TokenFileError(
+            f"the dtype of `{path}` is {fields.dtype} according to `{described}`, and {dtype} was passed; "
+            "expected the same: omit the dtype, or remove that file if it is wrong"
+        )
+    if tokenizer_sha256 is not None and fields.tokenizer_sha256 not in (None, tokenizer_sha256):
+        raise TokenFileError(
+            f"`{path}` was written by another tokenizer: the SHA-256 of that tokenizer is {fields.tokenizer_sha256}; "
+            f"expected {tokenizer_sha256}: use the tokenizer that wrote the file, or encode the text again"
+        )
+    limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
+    expected = None
+    if vocab_size is not None and fields.vocab_size != vocab_size:
+        expected = f"{vocab_size}, the size of the tokenizer's vocabulary"
+    elif fields.vocab_size > limit:
+        expected = f"at most {limit} for {fields.dtype}"
+    elif fields.vocab_size == 0 and fields.tokens:
+        expected = f"at least 1, because there are {fields.tokens} tokens"
+    if expected is not None:
+        raise TokenFileError(
+            f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
+            "or restore the description"
+        )
+
+
 def _is_size(value: Any) -> bool:
     return type(value) is int and value >= 0
 

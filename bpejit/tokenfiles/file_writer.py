@@ -18,6 +18,7 @@ from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 
 if TYPE_CHECKING:
@@ -76,14 +77,13 @@ class TokenFileWriter:
 
     Parameters
     ----------
+    form : TokenFileFormat
     path : path or binary stream
         The main file, whose name the description has.
     files : list of paths
         The files to write, without the description.
     removed : list of paths
         Files of the format that are not written, and do not fit the new ones if they exist.
-    file_format : str
-        The name of the format.
     dtype : np.dtype
     vocab_size : int
         One more than the largest id of the tokenizer.
@@ -91,6 +91,8 @@ class TokenFileWriter:
         `Model.sha256` of the tokenizer; None if it is not known.
     overwrite : bool
         Replace existing files. Otherwise they are an error.
+    has_documents : bool
+        Whether the borders of documents are stored, and their number is in the description.
     streams : bool
         Allow streams, devices, pipes and standard output (`-`). They receive what the first file would contain, without a
         description.
@@ -101,22 +103,21 @@ class TokenFileWriter:
         If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
     """
 
-    document_count = False
-    """Whether the description has the number of documents."""
-
     def __init__(
         self,
+        form: TokenFileFormat,
         path: StrPath | BinaryIO,
         *,
         files: Sequence[StrPath],
-        removed: Sequence[StrPath] = (),
-        file_format: str,
+        removed: Sequence[StrPath],
         dtype: np.dtype[Any],
         vocab_size: int,
         tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        streams: bool = False,
+        overwrite: bool,
+        has_documents: bool,
+        streams: bool,
     ) -> None:
+        self.form = form
         self.dtype = dtype
         self.path: Path | None = None
         self.n_tokens = 0
@@ -124,7 +125,7 @@ class TokenFileWriter:
         self.n_documents = 0
         self._last_end = 0
         self._name = "the output"
-        self._format = file_format
+        self._has_documents = has_documents
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
         self._hash = Hasher()
@@ -145,7 +146,7 @@ class TokenFileWriter:
         if not isinstance(path, (str, os.PathLike)):
             if not streams:
                 raise OutputError(
-                    f"the format {self._format} cannot be written to a stream: it consists of several files, or its first "
+                    f"the format {self.form.name} cannot be written to a stream: it consists of several files, or its first "
                     "bytes are written last; expected a path: write a file"
                 )
             return nullcontext([path])
@@ -247,7 +248,7 @@ class TokenFileWriter:
         self._files.__exit__(kind, error, trace)
 
     def _complete(self) -> None:
-        if self.document_count and self._last_end < self.n_tokens:
+        if self._has_documents and self._last_end < self.n_tokens:
             self.n_documents += 1
             ends = np.array([self.n_tokens], dtype=np.int64)
             self._hash_documents(ends)
@@ -271,9 +272,9 @@ class TokenFileWriter:
             vocab_size=self._vocab_size,
             tokenizer_sha256=self._tokenizer_sha256,
             ids_sha256=self._hash.hexdigest(),
-            documents=self.n_documents if self.document_count else None,
-            file_format=self._format,
-            documents_sha256=self._documents_hash.hexdigest() if self.document_count else None,
+            documents=self.n_documents if self._has_documents else None,
+            file_format=self.form.name,
+            documents_sha256=self._documents_hash.hexdigest() if self._has_documents else None,
         )
 
 

@@ -6,24 +6,21 @@ Parquet and Arrow files have this structure. A group ends with the first documen
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
-from bpejit import arguments
 from bpejit.arrays import Array, distinct
 from bpejit.errors import TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import OutputFile, StrPath
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import ALL_DTYPES, description_path, is_format, read_description
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.described_format import DescribedFormat
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, is_format
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
-from bpejit.tokenfiles.mapped_tokens import check_description
-from bpejit.tokenfiles.mapping import regular_size
 
 LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
 """The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""
@@ -41,15 +38,21 @@ _LONGEST = 2**31 - 1
 class GroupWriter(TokenFileWriter):
     """Collect documents, and write them in groups of rows. A document is held in memory until it is complete."""
 
-    document_count = True
-
     def __init__(
-        self, path: StrPath | BinaryIO, *, pack: int | None = None, columns: ColumnRows | None = None, **options: Any
+        self,
+        form: TokenFileFormat,
+        path: StrPath | BinaryIO,
+        *,
+        pack: int | None = None,
+        columns: ColumnRows | None = None,
+        **options: Any,
     ) -> None:
+        """Begin a file; with `pack`, each row has so many ids, and `columns` has values for each document."""
+        self._arrow = arrow_module("pyarrow", f"the token file format {form.name}")  # before files are opened
         self.left_out = 0
         self._columns = columns
         self._pack = pack
-        super().__init__(path, **options)
+        super().__init__(form, path, **options)
 
     def _begin(self) -> None:
         self._parts: list[Array] = []
@@ -100,7 +103,7 @@ class GroupWriter(TokenFileWriter):
             if int(offsets[-1]) > _LONGEST:
                 raise TokenFileError(
                     f"a document of `{self._name}` has {int(np.diff(offsets).max())} ids, and the lists of the format "
-                    f"{self._format} have at most {_LONGEST}: divide the document, or choose another format"
+                    f"{self.form.name} have at most {_LONGEST}: divide the document, or choose another format"
                 )
             self._write_rows(ids[self._start - begin : int(ends[stop - 1]) - begin], {COLUMN: offsets})
             self._start = int(ends[stop - 1])
@@ -144,7 +147,6 @@ class GroupWriter(TokenFileWriter):
         return self._arrow.list_(item)
 
     def _schema_of_rows(self) -> Any:
-        self._arrow = arrow_module("pyarrow", f"the token file format {self._format}")
         columns = {COLUMN: self.dtype}
         if self._pack is not None:
             columns[LENGTHS_COLUMN] = np.dtype(np.int32)
@@ -158,14 +160,13 @@ class GroupWriter(TokenFileWriter):
         raise NotImplementedError
 
 
-class ListColumnFormat(TokenFileFormat):
+class ListColumnFormat(DescribedFormat):
     """A format with a row per document.
 
     Attributes
     ----------
     magic : bytes
         The first bytes of its files.
-    writer_type : type
     reader_type : type
     """
 
@@ -173,58 +174,14 @@ class ListColumnFormat(TokenFileFormat):
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)
     magic: ClassVar[bytes]
-    writer_type: ClassVar[type[GroupWriter]]
     reader_type: ClassVar[type[ListColumnTokens]]
 
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,  # noqa: ARG002 - rows are documents
-        pack: int | None = None,
-        columns: ColumnRows | None = None,
-    ) -> GroupWriter:
-        """Return a writer; streams are refused, because a description is written as well.
-
-        With `pack`, each row has so many ids, and ids at the end that do not fill a row are left out. `columns` has a row for
-        each document, whose values are written beside its ids.
-        """
-        arrow_module("pyarrow", f"the token file format {self.name}")  # before files are opened
-        return self.writer_type(
-            path,
-            files=[path] if isinstance(path, (str, os.PathLike)) else [],
-            file_format=self.name,
-            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-            pack=pack,
-            columns=columns,
-        )
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> ListColumnTokens:
-        """Open a token file, checked against its description if there is one."""
-        path = Path(arguments.path("path", path, error=TokenFileError))
-        fields = read_description(path)
-        regular_size(path)
-        if fields is not None:
-            check_description(
-                path, fields, file_format=self.name, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> ListColumnTokens:  # noqa: ARG002
+        """Return an open token file."""
         found = self.reader_type(path, fields)
         if dtype not in (None, found.dtype):
             raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
         return found
-
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file and its description."""
-        return [path, description_path(path)]
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or begins like one."""

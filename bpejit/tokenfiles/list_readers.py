@@ -19,9 +19,8 @@ from bpejit.extras import import_extra
 from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
-from bpejit.tokenfiles.described_tokens import DescribedTokens
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
-from bpejit.tokenfiles.mapped_tokens import as_uint32, check_counts, compare_content, document_number
+from bpejit.tokenfiles.mapped_tokens import DescribedTokens, as_uint32, check_counts, compare_content, document_number
 
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""

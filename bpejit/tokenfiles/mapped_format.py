@@ -8,13 +8,12 @@ a token file of it, so that ids are written once.
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,22 +21,20 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, replacing
-from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
 from bpejit.tokenfiles.borders import Borders
+from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import (
     ALL_DTYPES,
     DTYPES,
     END_DTYPE,
     Description,
     description_path,
-    read_description,
     write_description,
 )
 from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path, find_document_index
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
-from bpejit.tokenfiles.mapping import map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids
 
 
 class FileLayout(NamedTuple):
@@ -74,7 +71,32 @@ class BorderWriter(Protocol):
         """Write what follows the last end, or precedes the first."""
 
 
-class MappedFormat(TokenFileFormat):
+class MappedWriter(TokenFileWriter):
+    """Write a token file in a format with one array of ids."""
+
+    form: MappedFormat
+    _borders: BorderWriter | None = None
+
+    def _begin(self) -> None:
+        self._data.write(bytes(self.form.ids_position))
+        if self._has_documents:
+            self._borders = self.form.border_writer(self._others[:-1], self.dtype)
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        self.form.check_size(self.n_tokens)
+        super()._append(ids, ends)
+        if self._borders is not None and ends is not None:
+            self._borders.write(ends)
+
+    def _finish(self) -> None:
+        fields = self._fields()
+        if self._borders is not None:
+            self._borders.finish(fields)
+        if self.form.ids_position:
+            self._data.write_at_start(self.form.header(fields))
+
+
+class MappedFormat(DescribedFormat):
     """A format whose ids are one array; by default without a header, and with a document index beside the file.
 
     Attributes
@@ -83,13 +105,11 @@ class MappedFormat(TokenFileFormat):
         Bytes before the ids that the format writes.
     states_dtype : bool
         Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
-    streams : bool
-        Whether ids can be written to a stream, without a description.
     """
 
     ids_position: ClassVar[int] = 0
     states_dtype: ClassVar[bool] = True
-    streams: ClassVar[bool] = False
+    writer_type = MappedWriter
 
     @abstractmethod
     def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
@@ -121,10 +141,6 @@ class MappedFormat(TokenFileFormat):
     def check_size(self, n_tokens: int) -> None:
         """Raise TokenFileError if the format cannot store so many ids; called while they are written."""
 
-    def main_file(self, path: StrPath) -> StrPath:
-        """Return the file with the ids."""
-        return path
-
     def border_files(self, path: StrPath) -> list[Path]:
         """Return the files with the borders of documents."""
         return [document_index_path(path)]
@@ -137,52 +153,11 @@ class MappedFormat(TokenFileFormat):
         """Return the borders of documents; None if they are not stored."""
         return find_document_index(path, fields, n_tokens)
 
-    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
-        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
-        return choose_dtype(self.dtypes, dtype, vocab_size)
-
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the file with the ids, those with the borders of documents, and the description."""
-        main = self.main_file(path)
-        return [main, *self.border_files(main), description_path(main)]
-
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,
-    ) -> MappedWriter:
-        """Return a writer (see `TokenFileFormat.writer`)."""
-        return MappedWriter(
-            self,
-            path,
-            document_index=document_index,
-            dtype=self.choose_dtype(dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-        )
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> MappedTokens:
-        """Open a token file, checked against its description if there is one."""
-        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
+        """Return an open token file."""
         if dtype is not None and not self.states_dtype:
             dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
-        fields = read_description(path)  # first, because it may complete or undo an interrupted run
-        size = regular_size(path)
-        known = dtype
-        if fields is not None:
-            asked = None if self.states_dtype else dtype
-            check_description(
-                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
-            known = fields.dtype
+        known = dtype if fields is None else fields.dtype
         found = self.layout(path, size, known)
         wanted = dtype if self.states_dtype else known
         if wanted not in (None, found.dtype.name):
@@ -228,48 +203,3 @@ class MappedFormat(TokenFileFormat):
             fields = replace(fields, documents_sha256=found.hexdigest())
         with replacing(description_path(main)) as file:
             file.write(write_description(fields))
-
-
-class MappedWriter(TokenFileWriter):
-    """Write a token file in a format with one array of ids.
-
-    Parameters
-    ----------
-    form : MappedFormat
-    path : path or binary stream
-    document_index : bool
-        Whether to store the borders of documents. Otherwise existing files with them are removed.
-    **options
-        Further arguments of `TokenFileWriter`.
-    """
-
-    def __init__(self, form: MappedFormat, path: StrPath | BinaryIO, *, document_index: bool, **options: Any) -> None:
-        self._form = form
-        self.document_count = document_index or form.stores_documents
-        self._borders: BorderWriter | None = None
-        files: list[StrPath] = []
-        removed: list[StrPath] = []
-        if isinstance(path, (str, os.PathLike)):
-            path = path if is_standard_output(path) or is_device(path) else form.main_file(path)
-            files = [path]
-            (files if self.document_count else removed).extend(form.border_files(path))
-        streams = form.streams and not self.document_count
-        super().__init__(path, files=files, removed=removed, file_format=form.name, streams=streams, **options)
-
-    def _begin(self) -> None:
-        self._data.write(bytes(self._form.ids_position))
-        if self.document_count:
-            self._borders = self._form.border_writer(self._others[:-1], self.dtype)
-
-    def _append(self, ids: Array, ends: Array | None) -> None:
-        self._form.check_size(self.n_tokens)
-        super()._append(ids, ends)
-        if self._borders is not None and ends is not None:
-            self._borders.write(ends)
-
-    def _finish(self) -> None:
-        fields = self._fields()
-        if self._borders is not None:
-            self._borders.finish(fields)
-        if self._form.ids_position:
-            self._data.write_at_start(self._form.header(fields))

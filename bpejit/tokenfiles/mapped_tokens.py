@@ -17,9 +17,39 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.borders import Borders, EndReader
-from bpejit.tokenfiles.described_tokens import DescribedTokens
-from bpejit.tokenfiles.description import ALL_DTYPES, END_DTYPE, Description, description_path
+from bpejit.tokenfiles.description import END_DTYPE, Description, description_path
 from bpejit.tokenfiles.document_index import document_index_path
+
+
+class DescribedTokens:
+    """An open token file, which may have a description.
+
+    Attributes
+    ----------
+    description : Description or None
+    """
+
+    description: Description | None
+
+    @property
+    def bytes_read(self) -> int | None:
+        """The number of bytes of text that the ids encode; None without a description."""
+        return None if self.description is None else self.description.bytes_read
+
+    @property
+    def vocab_size(self) -> int | None:
+        """One more than the largest id of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.vocab_size
+
+    @property
+    def tokenizer_sha256(self) -> str | None:
+        """The hash of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.tokenizer_sha256
+
+    @property
+    def ids_sha256(self) -> str | None:
+        """The hash of the ids; None if the description lacks it."""
+        return None if self.description is None else self.description.ids_sha256
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,53 +262,6 @@ def compare_content(path: Path, blocks: Iterator[tuple[Array, Array | None]], de
         raise TokenFileError(
             f"`{path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in `{described}` is "
             f"{description.vocab_size}; expected smaller ids: encode the text again"
-        )
-
-
-def check_description(
-    path: Path,
-    fields: Description,
-    *,
-    file_format: str,
-    dtype: str | None,
-    tokenizer_sha256: str | None,
-    vocab_size: int | None,
-) -> None:
-    """Compare the description of a token file with what the caller expects.
-
-    Raises
-    ------
-    TokenFileError
-        If the format, the dtype, the tokenizer or the size of the vocabulary differs.
-    """
-    described = description_path(path)
-    if fields.file_format != file_format:
-        raise TokenFileError(
-            f"`{path}` has the format {fields.file_format} according to `{described}`; expected {file_format}: omit the "
-            "format, or remove that file if it is wrong"
-        )
-    if dtype is not None and dtype != fields.dtype:
-        raise TokenFileError(
-            f"the dtype of `{path}` is {fields.dtype} according to `{described}`, and {dtype} was passed; "
-            "expected the same: omit the dtype, or remove that file if it is wrong"
-        )
-    if tokenizer_sha256 is not None and fields.tokenizer_sha256 not in (None, tokenizer_sha256):
-        raise TokenFileError(
-            f"`{path}` was written by another tokenizer: the SHA-256 of that tokenizer is {fields.tokenizer_sha256}; "
-            f"expected {tokenizer_sha256}: use the tokenizer that wrote the file, or encode the text again"
-        )
-    limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
-    expected = None
-    if vocab_size is not None and fields.vocab_size != vocab_size:
-        expected = f"{vocab_size}, the size of the tokenizer's vocabulary"
-    elif fields.vocab_size > limit:
-        expected = f"at most {limit} for {fields.dtype}"
-    elif fields.vocab_size == 0 and fields.tokens:
-        expected = f"at least 1, because there are {fields.tokens} tokens"
-    if expected is not None:
-        raise TokenFileError(
-            f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
-            "or restore the description"
         )
 
 

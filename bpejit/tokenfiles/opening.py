@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -118,7 +117,7 @@ def token_writer(
 
 def check_packing(format: str, pack: int | None) -> None:  # noqa: A002
     """Raise OptionError if a format has no rows of a fixed length, and `pack` is not None."""
-    if pack is not None and "pack" not in inspect.signature(load_format(format).writer).parameters:
+    if pack is not None and not load_format(format).own_columns:
         raise OptionError(
             f"pack is {pack}, and the format {format} has no rows; expected parquet or arrow: choose one of them, or read "
             "windows of the ids, as the page on token files does"
@@ -130,7 +129,7 @@ def check_columns(format: str, names: Sequence[str]) -> None:  # noqa: A002
     if not names:
         return
     form = load_format(format)
-    if not has_columns(form):
+    if not form.own_columns:
         raise OptionError(
             f"keep_columns is {list(names)}, and the format {format} has no columns; expected parquet or arrow: choose one of "
             "them, or leave `keep_columns=` out"
@@ -141,11 +140,6 @@ def check_columns(format: str, names: Sequence[str]) -> None:  # noqa: A002
             f"keep_columns contains {own[0]!r}, which is the name of a column that the format {format} writes itself; expected "
             "another name: rename the column of the input, or leave it out"
         )
-
-
-def has_columns(form: TokenFileFormat) -> bool:
-    """Return True if a format has further columns beside the ids."""
-    return "columns" in inspect.signature(form.writer).parameters
 
 
 def check_token_outputs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,16 +10,15 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.described_format import DescribedFormat
+from bpejit.tokenfiles.description import DTYPES, Description, described_format
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
-from bpejit.tokenfiles.mapping import regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, checked_tokens
 
 _NAME = "text"
 
@@ -32,81 +30,8 @@ _DTYPE = "uint32"
 _ALLOWED = b"0123456789 \t\r\n\v\f"
 
 
-class TextFormat(TokenFileFormat):
-    """The format of numbers as text."""
-
-    name = _NAME
-    suffix = ".ids"
-    other_suffixes = (".txt",)
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
-    stores_documents = True
-
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,  # noqa: ARG002 - lines are documents
-    ) -> TextWriter:
-        """Return a writer; a stream, a device, a pipe or standard output receives the numbers alone, without a description."""
-        return TextWriter(
-            path,
-            files=[path] if isinstance(path, (str, os.PathLike)) else [],
-            file_format=_NAME,
-            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-            streams=True,
-        )
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> MappedTokens:
-        """Open a token file, whose ids are read into memory, checked against its description if there is one."""
-        path = Path(arguments.path("path", path, error=TokenFileError))
-        fields = read_description(path)
-        regular_size(path)
-        if fields is not None:
-            check_description(
-                path, fields, file_format=_NAME, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
-        ids: list[Array] = [np.empty(0, dtype=DTYPES[_DTYPE])]
-        ends: list[Array] = [np.empty(0, dtype=np.int64)]
-        done = 0
-        try:
-            with path.open("rb") as file:
-                for block, some in _numbers(file, str(path)):
-                    ids.append(block)
-                    ends.append(some + done)
-                    done += block.size
-        except OSError as cause:
-            raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-        joined = np.concatenate(ids)
-        joined.flags.writeable = False
-        return checked_tokens(TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends))))
-
-    def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
-        """Return the ids of a stream of numbers."""
-        return TextStream(stream)
-
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file and its description."""
-        return [path, description_path(path)]
-
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or has its suffix."""
-        found = described_format(path)
-        return found == _NAME if found is not None else Path(path).suffix == self.suffix and Path(path).is_file()
-
-
 class TextWriter(TokenFileWriter):
     """Write ids as numbers, with a line for each document."""
-
-    document_count = True
 
     def _begin(self) -> None:
         self._is_new_line = True
@@ -128,6 +53,44 @@ class TextWriter(TokenFileWriter):
             text = " ".join(map(str, ids.tolist()))
             self._data.write((text if self._is_new_line else " " + text).encode())
             self._is_new_line = False
+
+
+class TextFormat(DescribedFormat):
+    """The format of numbers as text; a stream, a device or a pipe receives the numbers alone, without a description."""
+
+    name = _NAME
+    suffix = ".ids"
+    other_suffixes = (".txt",)
+    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
+    stores_documents = True
+    streams = True
+    writer_type = TextWriter
+
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
+        """Return an open token file, whose ids are read into memory."""
+        ids: list[Array] = [np.empty(0, dtype=DTYPES[_DTYPE])]
+        ends: list[Array] = [np.empty(0, dtype=np.int64)]
+        done = 0
+        try:
+            with path.open("rb") as file:
+                for block, some in _numbers(file, str(path)):
+                    ids.append(block)
+                    ends.append(some + done)
+                    done += block.size
+        except OSError as cause:
+            raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+        joined = np.concatenate(ids)
+        joined.flags.writeable = False
+        return checked_tokens(TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends))))
+
+    def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
+        """Return the ids of a stream of numbers."""
+        return TextStream(stream)
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or has its suffix."""
+        found = described_format(path)
+        return found == _NAME if found is not None else Path(path).suffix == self.suffix and Path(path).is_file()
 
 
 class TextTokens(MappedTokens):
