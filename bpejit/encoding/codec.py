@@ -18,7 +18,6 @@ from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.encoder_tables import make_last_merges
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
@@ -365,7 +364,6 @@ def warm_encoding() -> None:
         )
     )
     encoder = codec.encoder
-    make_last_merges(np.zeros(1, dtype=np.uint64))  # this model has no characters of three bytes
     encoder.decode(codec.encode_list(WARMING_TEXT))
     codec.encode_batch([WARMING_TEXT]).tolist()
     stream = encoder.stream()

@@ -27,7 +27,7 @@ from bpejit.packed_tokens import PackedTokens
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
 
-_TYPES = ("u8", "u4", "u4", "u4", "u8", "u8", "u8", "u8", "u1", "u4", "u8", "u8", "u8", "u1", "u8", "u1", "i8", "i8")
+_TYPES = ("u8", "u1", "u4", "u4", "u4", "u8", "u8", "u4", "u8", "u1", "u8", "u8", "u1", "u8", "u1", "i8", "i8")
 """The types of the tables, the slots, the arena, the progress and the size of the arena, in the order of the file."""
 
 _MODULES = (

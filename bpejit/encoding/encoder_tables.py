@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, distinct, huge_page_zeros
+from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.ranked_merges import MergeRules, ranked_rules
-from bpejit.kernels.constants import DONE, TEXT_PADDING
+from bpejit.formats.ranked_merges import MergeRules, find_places, make_rule_tables, ranked_rules
+from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import (
     boundary_filter,
     character_joins,
-    last_merges,
     merge_rules,
     span_encoding as kernels,
     token_derivations,
 )
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
+from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model, special_bytes
 from bpejit.packed_tokens import pack_tokens
 
@@ -65,29 +65,26 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         If there are too many ids or merges for the tables.
     """
     check_ids(model)
-    internal, strings, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
-    n_ranks = int(ranks.max(initial=-1)) + 1
+    internal, strings, listed = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
+    n_ranks = int(listed[-1].max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
             f"the vocabulary has {n_ranks} merges; expected at most {merge_rules.MAX_TOKENS - 256}: leave out the last"
         )
     byte_pairs = np.full(1 << 16, merge_rules.NEVER_ADJACENT, dtype=np.uint32)
     byte_pairs[_inner_byte_pairs(strings)] = merge_rules.NO_RANK
-    merged = np.zeros(n_ranks, dtype=np.uint32)
-    pairs = _make_pairs(lefts, rights, made, ranks, byte_pairs, merged)
-    splits, increasing = _find_splits(strings, pairs, byte_pairs, merged)
+    rules = make_rule_tables(listed, byte_pairs)
+    splits, increasing = _find_splits(strings, rules)
     if splits is not None:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
-        occurs = splits[made] == token_derivations.as_splits(lefts, rights, ranks)
-        pairs = _make_pairs(lefts[occurs], rights[occurs], made[occurs], ranks[occurs], byte_pairs, merged)
+        merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
+        rules = rules._replace(merges=merges, displacements=displacements)
     ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
     ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     return EncoderTables(
-        pairs,
-        byte_pairs,
-        merged,
+        *rules,
         ids,
         make_inner_pairs(strings),
         *joins,
@@ -157,68 +154,37 @@ def make_inner_pairs(tokens: ByteStrings) -> Array:
     return inner_pairs
 
 
-def _make_pairs(
-    lefts: Array,
-    rights: Array,
-    made: Array,
-    ranks: Array,
-    byte_pairs: Array,
-    merged: Array,
-) -> Array:
-    """Return the hash table of pairs, and enter their ranks and tokens into the other tables (see `merge_rules`)."""
-    slots = 4
-    while slots < 2 * lefts.size:
-        slots *= 2
-    pairs = huge_page_zeros(slots, np.uint64)
-    pairs[:] = merge_rules.FREE
-    merge_rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
-    return pairs
-
-
-def _find_splits(strings: ByteStrings, pairs: Array, byte_pairs: Array, merged: Array) -> tuple[Array | None, bool]:
+def _find_splits(strings: ByteStrings, rules: RuleTables) -> tuple[Array | None, bool]:
     """Return the last merge of each token, None if that takes too long, and whether ranks increase within every token."""
-    lengths = np.diff(strings.starts)
-    longest = int(lengths.max())
+    longest = int(np.diff(strings.starts).max())
     if longest > token_derivations.MAX_TOKEN_BYTES:
         return None, False
-    splits = np.zeros(lengths.size, dtype=np.uint64)
+    splits = np.zeros(len(strings), dtype=np.uint64)
     scratch = np.zeros(2 * longest, dtype=np.uint32)
-    arrays = padded(strings.pool), strings.starts, pairs, byte_pairs, merged, scratch, splits
-    return splits, bool(token_derivations.derive_tokens(*arrays))
+    return splits, bool(token_derivations.derive_tokens(padded(strings.pool), strings.starts, rules, False, scratch, splits))
 
 
-def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Return the tables of `character_merging`, from `joins` to `neighbors`.
+def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array, Array]:
+    """Return the tables of `character_merging`, from `joins` to `merges_sentences`.
 
     There are no characters if merging from them is not exact, for which `splits` is None, or if too few are tokens.
     """
-    no_merges = np.zeros(0, np.uint64), np.zeros(1, np.uint8)
-    nothing = (
-        np.zeros(1, np.uint64),
-        np.zeros(1, np.uint64),
-        *no_merges,
-        np.zeros(0, np.uint32),
-        np.zeros(2, np.uint64),
-    )
-    if splits is None:
+    nothing = np.zeros(1, np.uint64), np.zeros(0, np.uint32), np.zeros(2, np.uint64), np.zeros(1, np.uint8)
+    if splits is None or splits.size > int(character_joins.NO_CHARACTER):
         return nothing
     pool = padded(strings.pool)
     characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
     neighbors = np.zeros(2 * character_joins.N_CODES, dtype=np.uint64)
-    # Eight to sixteen bits for each pair.
-    pair_bits = np.zeros(1 << (splits.size // 8).bit_length(), dtype=np.uint64)
     one_word = np.zeros(1, dtype=np.uint64)
-    n = character_joins.build_joins(pool, strings.starts, splits, one_word, pair_bits, characters, neighbors)
+    n = character_joins.build_joins(pool, strings.starts, splits, one_word, characters, neighbors)
     if np.count_nonzero(characters != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
         return nothing
     # Sixteen bits for each join.
     joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), dtype=np.uint64)
-    character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, characters, neighbors)
-    merges = no_merges
-    if n >= splits.size * LEAST_SENTENCE_TOKENS:
-        merges = make_last_merges(splits)
+    character_joins.build_joins(pool, strings.starts, splits, joins, characters, neighbors)
+    merges_sentences = np.array([n >= splits.size * LEAST_SENTENCE_TOKENS], dtype=np.uint8)
     kinds, neighbors = number_kinds(neighbors)
-    return joins, pair_bits, *merges, characters | kinds << np.uint32(character_joins.KIND_SHIFT), neighbors
+    return joins, characters | kinds << np.uint32(character_joins.KIND_SHIFT), neighbors, merges_sentences
 
 
 def number_kinds(neighbors: Array) -> tuple[Array, Array]:
@@ -236,18 +202,6 @@ def number_kinds(neighbors: Array) -> tuple[Array, Array]:
     if len(numbers) > last:
         distinct_sets = np.append(distinct_sets[: 2 * last], np.full(2, character_joins.ALL_NEIGHBORS))
     return np.minimum(kinds, np.uint32(last)), distinct_sets.copy()
-
-
-def make_last_merges(splits: Array) -> tuple[Array, Array]:
-    """Return the table of `last_merges` and its displacements; an empty one if none was found, which is improbable."""
-    displacements = np.zeros(1 << (splits.size // 4).bit_length(), dtype=np.uint8)
-    scratch = np.zeros(displacements.size, dtype=np.int32), np.zeros(splits.size, dtype=np.int32)
-    n_slots = 1 << (splits.size * 5 // 4).bit_length()
-    for doublings in range(5):
-        slots = huge_page_zeros(n_slots << doublings, np.uint64)
-        if last_merges.build_last_merges(splits, slots, displacements, *scratch) == DONE:
-            return slots, displacements
-    return np.zeros(0, np.uint64), displacements
 
 
 def _inner_byte_pairs(tokens: ByteStrings) -> Array:

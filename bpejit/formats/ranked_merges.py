@@ -25,10 +25,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, padded_text
-from bpejit.errors import shorten
-from bpejit.kernels.encoding import token_derivations as derivations
-from bpejit.kernels.encoding.merge_rules import FREE, NO_RANK, build_pairs, list_splits
+from bpejit.arrays import Array, ByteStrings, huge_page_zeros, padded_text
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.kernels.constants import DONE
+from bpejit.kernels.encoding import merge_rules, token_derivations
+from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model, in_order
 
 Merges = list[tuple[bytes, bytes]]
@@ -54,9 +55,45 @@ def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[list[bytes], ByteStrings,
     slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
     capacity = strings.pool.size
     lefts, rights, merged = (np.empty(capacity, dtype=np.int32) for _ in range(3))
-    n = list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
+    n = token_derivations.list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
     merged = merged[:n].copy()
     return internal, strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
+
+
+def make_rule_tables(rules: MergeRules, byte_pairs: Array) -> RuleTables:
+    """Return the tables of merge rules; of several ranks of a pair, the lowest applies.
+
+    Parameters
+    ----------
+    rules : MergeRules
+    byte_pairs : uint32 [65536]
+        NO_RANK or NEVER_ADJACENT; receives the ranks of pairs of bytes.
+    """
+    lefts, rights, made, ranks = rules
+    merged = np.zeros(int(ranks.max(initial=-1)) + 1, dtype=np.uint32)
+    merged[ranks] = made
+    words = np.sort(merge_rules.as_rules(lefts, rights, ranks))
+    pairs = words >> merge_rules.RIGHT_SHIFT
+    is_lowest = np.ones(words.size, dtype=np.bool_)
+    is_lowest[1:] = pairs[1:] != pairs[:-1]
+    of_bytes = (lefts < 256) & (rights < 256)
+    np.minimum.at(byte_pairs, lefts[of_bytes] << 8 | rights[of_bytes], ranks[of_bytes].astype(np.uint32))
+    return RuleTables(*find_places(words[is_lowest]), byte_pairs, merged)
+
+
+def find_places(rules: Array) -> tuple[Array, Array]:
+    """Return the hash table of rules of distinct pairs, uint64 [rules], and its displacements (see `merge_rules`)."""
+    n_slots, n_sets = 1 << (rules.size * 5 // 4).bit_length(), 1 << (rules.size // 4).bit_length()
+    following = np.zeros(rules.size, dtype=np.int32)
+    for doublings in range(5):
+        merges = huge_page_zeros(n_slots << doublings, np.uint64)
+        displacements, first = np.zeros(n_sets << doublings, np.uint8), np.zeros(n_sets << doublings, np.int32)
+        if merge_rules.build_merges(rules, merges, displacements, first, following) == DONE:
+            return merges, displacements
+    raise TokenizerFormatError(
+        f"the {rules.size} merges of the vocabulary cannot be stored, since the numbers of too many tokens have the same hash; "
+        "expected tokens in the usual order: renumber the vocabulary"
+    )
 
 
 def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
@@ -79,22 +116,13 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     >>> recover_merges({**{byte: bytes([byte]) for byte in range(256)}, 256: b"ab", 257: b"abc", 258: b"xyz"})
     ([(b'a', b'b'), (b'ab', b'c')], [b'xyz'])
     """
-    internal, strings, (left, right, result, ranks) = ranked_rules(tokens)
-    pairs = np.full(max(2 << left.size.bit_length(), 4), FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, NO_RANK, dtype=np.uint32)
-    merged = np.zeros(len(internal), dtype=np.uint32)
-    build_pairs(left, right, result, ranks, pairs, byte_pairs, merged)
-    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
+    internal, strings, listed = ranked_rules(tokens)
+    rules = make_rule_tables(listed, np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32))
     splits = np.zeros(len(internal), dtype=np.uint64)
-    increasing = derivations.derive_tokens(strings.pool, strings.starts, pairs, byte_pairs, merged, scratch, splits)
-    is_made = splits != derivations.UNREACHABLE
-    lefts = splits >> derivations.SPLIT_LEFT_SHIFT
-    rights = splits >> derivations.SPLIT_RIGHT_SHIFT & derivations.SPLIT_TOKEN_MASK
-    if not increasing:
-        highest = np.arange(len(internal))  # the token of the highest rank that the bytes of each token are merged by
-        for token in sorted(np.flatnonzero(is_made)[256:].tolist(), key=lambda token: len(internal[token])):
-            highest[token] = max(token, highest[lefts[token]], highest[rights[token]])
-        is_made &= highest == np.arange(len(internal))
+    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
+    token_derivations.derive_tokens(strings.pool, strings.starts, rules, True, scratch, splits)
+    lefts, rights = splits >> merge_rules.LEFT_SHIFT, splits >> merge_rules.RIGHT_SHIFT & merge_rules.TOKEN_MASK
+    is_made = splits != token_derivations.UNREACHABLE
     unreachable = [internal[token] for token in np.flatnonzero(~is_made).tolist()]
     is_made[:256] = False
     sides = (map(internal.__getitem__, side[is_made].tolist()) for side in (lefts, rights))

@@ -120,7 +120,7 @@ def naive_rules(model: Model) -> tuple[twins.encoding.Rules, list[int]]:
             if left in numbers and right in numbers
         ]
     ids = [model.ids.get(token, -1) for token in numbers]  # -1: a byte that texts cannot contain
-    return twins.encoding.build_pairs(rows), ids
+    return twins.encoding.make_rule_tables(rows), ids
 
 
 def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:

@@ -74,7 +74,12 @@ Rules = dict[Pair, tuple[int, int]]
 """The rank of each pair of tokens, and the token that it is merged into."""
 
 
-def build_pairs(rules: list[tuple[int, int, int, int]]) -> Rules:
+def build_merges(rules: list[tuple[int, int, int]]) -> dict[Pair, int]:
+    """Return the rank of each pair, from rows of (left, right, rank) of distinct pairs."""
+    return {(left, right): rank for left, right, rank in rules}
+
+
+def make_rule_tables(rules: list[tuple[int, int, int, int]]) -> Rules:
     """Build rules from rows of (left, right, token, rank); of duplicate pairs, the one with the lowest rank counts."""
     table: Rules = {}
     for left, right, token, rank in rules:
@@ -172,11 +177,6 @@ def build_joins(tokens: list[bytes], splits: Splits) -> tuple[set[tuple[bytes, b
             first = right[:3] if is_character(right[:3]) else right[:1]
             joins.add((last, first))
     return joins, found
-
-
-def build_last_merges(splits: Splits) -> dict[tuple[int, int], int]:
-    """Return the ranks of the pairs that are the last merge of a token."""
-    return {split[:2]: split[2] for split in splits if split is not None}
 
 
 def merge_sentences(pretokens: list[bytes], most_bytes: int, rules: Rules, ids: list[int]) -> list[list[int] | None]:

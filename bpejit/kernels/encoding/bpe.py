@@ -10,9 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import prefetch
 from bpejit.jit.simd import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.constants import ONE, TWO, ZERO
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, rank_bytes
+from bpejit.kernels.encoding.merge_rules import (
+    NEVER_ADJACENT,
+    NO_RANK,
+    find_rank,
+    least_rank,
+    merge_first,
+    rank_bytes,
+)
 from bpejit.kernels.encoding.run_merging import is_repetitive, merge_runs
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, merge_long
 
@@ -28,36 +36,18 @@ _BYTE_BITS = np.uint64(8)
 
 
 @inline
-def _merge_scan(text, start, length, tables, scratch, out, n_out):
-    """Encode a fragment of up to SCAN_BYTES bytes; parameters and result as in `encode_pretoken`.
+def merge_ranked(tables, scratch, ranks, n, out, n_out):
+    """Merge `n` elements by scanning for the lowest rank, and write their ids to `out[n_out:]`; return the new `n_out`.
 
-    `scratch` holds the tokens and, from SCAN_BYTES on, the rank of the pair that each token starts. A merge looks up the two
-    pairs of the new token; all other ranks are unchanged.
+    `scratch` holds the elements and, from `ranks` on, the rank of the pair that each starts.
     """
-    pairs = tables.pairs
-    rank_bytes(text, start, length, tables.byte_pairs, scratch, _SCAN)
-    last = length - ONE
+    last = n - ONE
     while last > ZERO:
-        # First the minimum, then its position: two fast loops instead of one that mispredicts.
-        best = NEVER_ADJACENT
-        for j in range(last):
-            best = min(best, scratch[_SCAN + np.uint64(j)])
+        best = least_rank(scratch, ranks, last)
         if best >= NO_RANK:
             break
-        at = ZERO
-        while scratch[_SCAN + at] != best:
-            at += ONE
-        token = np.uint64(tables.merged[best])
-        scratch[at] = token
-        for j in range(at + ONE, last):
-            scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
-        for j in range(at, last):
-            scratch[_SCAN + np.uint64(j)] = scratch[_SCAN + np.uint64(j) + ONE]
+        prefetch(tables.ids, merge_first(tables, scratch, ranks, last, best))
         last -= ONE
-        if at > ZERO:
-            scratch[_SCAN + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
-        if at < last:
-            scratch[_SCAN + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
     i = ZERO
     while i <= last:
         out[n_out + i] = tables.ids[scratch[i]]
@@ -77,10 +67,10 @@ def _merge_lanes(text, start, length, tables, scratch, out, n_out):
         token = np.uint64(tables.merged[best])
         before_rank = np.uint64(NO_RANK)
         if at > ZERO:
-            before_rank = np.uint64(find_rank(tables.pairs, np.uint64(scratch[at - ONE]), token))
+            before_rank = np.uint64(find_rank(tables, np.uint64(scratch[at - ONE]), token))
         after_rank = np.uint64(NO_RANK)
         if at + TWO < n:
-            after_rank = np.uint64(find_rank(tables.pairs, token, np.uint64(scratch[at + TWO])))
+            after_rank = np.uint64(find_rank(tables, token, np.uint64(scratch[at + TWO])))
         merge_lane(scratch, ZERO, at, token, before_rank, after_rank)
         n -= ONE
     write_tokens(scratch, ZERO, n, tables.ids, out, n_out)
@@ -129,7 +119,8 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
             byte = following
             end += ONE
         if end - begin <= _SCAN:
-            n_out = _merge_scan(text, begin, end - begin, tables, scratch, out, n_out)
+            rank_bytes(text, begin, end - begin, tables.byte_pairs, scratch, _SCAN)
+            n_out = merge_ranked(tables, scratch, _SCAN, end - begin, out, n_out)
         else:
             new_n_out = n_out
             if TWO * (end - begin) <= np.uint64(scratch.size) and is_repetitive(text, begin, end - begin):

@@ -16,13 +16,9 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, load_u64, prefetch
-from bpejit.kernels.constants import HALF, ONE, THREE, TWO, ZERO
-from bpejit.kernels.encoding.token_derivations import (
-    SPLIT_LEFT_SHIFT,
-    SPLIT_RIGHT_SHIFT,
-    SPLIT_TOKEN_MASK,
-    UNREACHABLE,
-)
+from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.encoding.merge_rules import LEFT_SHIFT
+from bpejit.kernels.encoding.token_derivations import UNREACHABLE
 
 N_CODES = 1 << 16
 """Size of `characters`: code points of at most three bytes."""
@@ -62,23 +58,6 @@ _BYTE_BITS = np.uint64(8)
 def _join_bit(joins, before, after):
     """Return the index of the bit for two characters."""
     return fold_multiply(before << _CODE_BITS | after, _MIX) & ((np.uint64(joins.size) << _WORD_BITS) - ONE)
-
-
-@inline
-def bit_is_set(joins, bit):
-    """Return the bit with this index, 0 or 1."""
-    return joins[bit >> _WORD_BITS] >> (bit & _WORD_MASK) & ONE
-
-
-@inline
-def _set_bit(joins, bit):
-    joins[bit >> _WORD_BITS] |= ONE << (bit & _WORD_MASK)
-
-
-@inline
-def token_pair_bit(pair_bits, left, right):
-    """Return the index of the bit for two tokens."""
-    return fold_multiply(right << HALF | left, _MIX) & ((np.uint64(pair_bits.size) << _WORD_BITS) - ONE)
 
 
 @inline
@@ -134,14 +113,15 @@ def find_join(tables, before, kind_before, after, kind_after):
     if tokens may merge that have only a part of the left or of the right one.
     """
     neighbors = tables.neighbors
-    join = bit_is_set(tables.joins, _join_bit(tables.joins, before, after))
+    bit = _join_bit(tables.joins, before, after)
+    join = tables.joins[bit >> _WORD_BITS] >> (bit & _WORD_MASK) & ONE
     parts_after = neighbors[kind_before * TWO] >> (after >> _LEAD_SHIFT) & ONE
     parts_before = neighbors[kind_after * TWO + ONE] >> (before & _WORD_MASK) & ONE
     return join | parts_before * LEFT_BYTES | parts_after * RIGHT_BYTES
 
 
 @kernel
-def build_joins(pool, starts, splits, joins, pair_bits, characters, neighbors):
+def build_joins(pool, starts, splits, joins, characters, neighbors):
     """List the characters, and between which of them the last merge of a token occurs.
 
     Parameters
@@ -153,8 +133,6 @@ def build_joins(pool, starts, splits, joins, pair_bits, characters, neighbors):
         See `token_derivations`.
     joins : uint64[a power of two], in-out
         All zeros on entry.
-    pair_bits : uint64[a power of two], in-out
-        All zeros on entry. Receives a bit for each pair of tokens that is the last merge of one.
     characters : uint32[N_CODES], in-out
         NO_CHARACTER on entry. Receives the token of each three-byte character, indexed by its code point.
     neighbors : uint64[2 * N_CODES], in-out
@@ -175,9 +153,7 @@ def build_joins(pool, starts, splits, joins, pair_bits, characters, neighbors):
             code = code_of(load_u64(pool, start))
             if code >= np.uint64(0x800):  # not an overlong character
                 characters[code] = i
-        left_token = split >> SPLIT_LEFT_SHIFT & SPLIT_TOKEN_MASK
-        right_token = split >> SPLIT_RIGHT_SHIFT & SPLIT_TOKEN_MASK
-        _set_bit(pair_bits, token_pair_bit(pair_bits, left_token, right_token))
+        left_token = split >> LEFT_SHIFT
         middle = start + np.uint64(starts[left_token + ONE] - starts[left_token])
         last = np.uint64(pool[middle - ONE])
         first = np.uint64(pool[middle])
@@ -188,7 +164,8 @@ def build_joins(pool, starts, splits, joins, pair_bits, characters, neighbors):
         left = load_u64(pool, middle - THREE)
         right = load_u64(pool, middle)
         if has_left and has_right:
-            _set_bit(joins, _join_bit(joins, code_of(left), code_of(right)))
+            bit = _join_bit(joins, code_of(left), code_of(right))
+            joins[bit >> _WORD_BITS] |= ONE << (bit & _WORD_MASK)
             n += 1
         elif has_left:
             neighbors[code_of(left) * TWO] |= _after_bit(first)

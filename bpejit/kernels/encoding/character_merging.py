@@ -20,6 +20,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
     CHARACTER_BITS,
@@ -28,13 +29,11 @@ from bpejit.kernels.encoding.character_joins import (
     NO_CHARACTER,
     NO_JOIN,
     RIGHT_BYTES,
-    bit_is_set,
     code_of,
     find_join,
     is_character,
-    token_pair_bit,
 )
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, pair_slot
+from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, prefetch_place
 from bpejit.kernels.encoding.pretoken_cache import COUNT_SHIFT, ID_PAIR_MASK
 
 MAX_ELEMENTS = 256
@@ -50,30 +49,6 @@ _MAX_ELEMENTS = np.uint64(MAX_ELEMENTS)
 _BYTE = np.uint64(0xFF)
 _BYTE_BITS = np.uint64(8)
 _SIXTEEN_BITS = np.uint64(16)
-_WORD_BITS = np.uint64(6)
-
-
-@inline
-def _rank_of(tables, left, right):
-    """Return the rank of a pair if some token is made by its merge, otherwise NO_RANK.
-
-    Most pairs do not merge, and looking for one in `pairs` takes several steps that are mispredicted. A pair whose merge never
-    is the last of a token is never merged.
-    """
-    if bit_is_set(tables.pair_bits, token_pair_bit(tables.pair_bits, left, right)) == ZERO:
-        return NO_RANK
-    return find_rank(tables.pairs, left, right)
-
-
-@inline
-def _prefetch_rank(tables, left, right):
-    """Prefetch what `_rank_of` reads first for a pair.
-
-    A quarter of the time was spent at these two loads. With prefetches when elements are appended and after each merge, a first
-    pass over Japanese takes 0.9 of the time, and one over Chinese the same.
-    """
-    prefetch(tables.pair_bits, token_pair_bit(tables.pair_bits, left, right) >> _WORD_BITS)
-    prefetch(tables.pairs, pair_slot(tables.pairs, left, right))
 
 
 @inline
@@ -81,52 +56,10 @@ def merge_scan(tables, scratch, n, out, n_out):
     """Merge up to MAX_ELEMENTS elements; return the new `n_out`. Ranks are written to the second half of `scratch`."""
     for j in range(n - ONE):
         i = np.uint64(j)
-        rank = _rank_of(tables, np.uint64(scratch[i]), np.uint64(scratch[i + ONE]))
+        rank = find_rank(tables, np.uint64(scratch[i]), np.uint64(scratch[i + ONE]))
         prefetch(tables.merged, min(np.uint64(rank), np.uint64(tables.merged.size)))
         scratch[RANKS + i] = rank
-    return merge_ranked(tables, scratch, n, out, n_out)
-
-
-@inline
-def merge_ranked(tables, scratch, n, out, n_out):
-    """Merge elements whose ranks are in `scratch` from RANKS on.
-
-    The same loop as in `bpe`, with another lookup. With one function for both, first passes over code took 1.3 times as long.
-
-    Merging up to 16 elements in lanes, as in `bpe`, took 1.6 times as long in Japanese: ranks are stored one by one, and a wide
-    load that follows has to wait for all of them.
-    """
-    last = n - ONE
-    while last > ZERO:
-        best = NEVER_ADJACENT
-        for j in range(last):
-            best = min(best, scratch[RANKS + np.uint64(j)])
-        if best >= NO_RANK:
-            break
-        at = ZERO
-        while scratch[RANKS + at] != best:
-            at += ONE
-        token = np.uint64(tables.merged[best])
-        if at > ZERO:
-            _prefetch_rank(tables, np.uint64(scratch[at - ONE]), token)
-        if at + ONE < last:
-            _prefetch_rank(tables, token, np.uint64(scratch[at + TWO]))
-        prefetch(tables.ids, token)
-        scratch[at] = token
-        for j in range(at + ONE, last):
-            scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
-        for j in range(at, last):
-            scratch[RANKS + np.uint64(j)] = scratch[RANKS + np.uint64(j) + ONE]
-        last -= ONE
-        if at > ZERO:
-            scratch[RANKS + at - ONE] = _rank_of(tables, np.uint64(scratch[at - ONE]), token)
-        if at < last:
-            scratch[RANKS + at] = _rank_of(tables, token, np.uint64(scratch[at + ONE]))
-    i = ZERO
-    while i <= last:
-        out[n_out + i] = tables.ids[scratch[i]]
-        i += ONE
-    return n_out + i
+    return merge_ranked(tables, scratch, RANKS, n, out, n_out)
 
 
 @inline
@@ -134,7 +67,7 @@ def _append(tables, scratch, n, token):
     """Append an element, and prefetch for the rank of its pair with the one before; return the new number of elements."""
     if n < _MAX_ELEMENTS:
         if n > ZERO:
-            _prefetch_rank(tables, np.uint64(scratch[n - ONE]), token)
+            prefetch_place(tables, np.uint64(scratch[n - ONE]), token)
         scratch[n] = np.uint32(token)
     return n + ONE
 
@@ -217,7 +150,7 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
                 out[n_out] = tables.ids[scratch[ZERO]]
                 n_out += ONE
             elif n == TWO:
-                rank = _rank_of(tables, np.uint64(scratch[ZERO]), np.uint64(scratch[ONE]))
+                rank = find_rank(tables, np.uint64(scratch[ZERO]), np.uint64(scratch[ONE]))
                 if rank < NO_RANK:
                     out[n_out] = tables.ids[tables.merged[rank]]
                     n_out += ONE

@@ -12,29 +12,21 @@ class EncoderTables(NamedTuple):
 
     Parameters
     ----------
-    pairs : uint64 [slots]
-        Hash table from a pair of internal tokens to the rank of their merge (see `merge_rules`); only of pairs that occur.
-    byte_pairs : uint32 [65536]
-        Rank of each pair of single bytes, NO_RANK, or NEVER_ADJACENT for a pair that no token contains.
-    merged : uint32 [ranks]
-        Internal token produced by the merge of each rank.
+    merges, displacements, byte_pairs, merged
+        The merge rules, as in `RuleTables`; only those of pairs that occur.
     ids : uint32 [tokens]
         Id of each internal token; 0..255 are the single bytes.
     inner_pairs : uint64 [1024 + a power of two]
         Bit sets of the pairs of characters, and of bytes, that occur inside a token (see `boundary_filter`).
     joins : uint64 [a power of two]
         Bit set of the pairs of characters between which a merge occurs (see `character_joins`).
-    pair_bits : uint64 [a power of two]
-        Bit set of the pairs of tokens that are the last merge of one (see `character_merging`).
-    last_merges : uint64 [a power of two] or [0]
-        Perfect hash table of the last merge of each token (see `last_merges`); empty if sentences are merged one by one.
-    displacements : uint8 [a power of two]
-        The displacement of each set of its keys.
     characters : uint32 [65536] or [0]
         Internal token and kind of each three-byte character by its code point (see `character_joins`); empty if
         `character_merging` is not exact.
     neighbors : uint64 [2 * kinds]
         Sets of the characters next to each kind of which a merge may have a part.
+    merges_sentences : uint8 [1]
+        1 if new sentences are merged together (see `sentence_merging`).
     specials : uint64 [2 * a power of two]
         Hash table of special tokens: the hash of the bytes, and the id plus 1 (0 in a free slot).
     whole_tokens : uint64 [3 * slots] or [0]
@@ -44,17 +36,16 @@ class EncoderTables(NamedTuple):
         The bytes of these tokens, readable 16 bytes past the last.
     """
 
-    pairs: NDArray[np.uint64]
+    merges: NDArray[np.uint64]
+    displacements: NDArray[np.uint8]
     byte_pairs: NDArray[np.uint32]
     merged: NDArray[np.uint32]
     ids: NDArray[np.uint32]
     inner_pairs: NDArray[np.uint64]
     joins: NDArray[np.uint64]
-    pair_bits: NDArray[np.uint64]
-    last_merges: NDArray[np.uint64]
-    displacements: NDArray[np.uint8]
     characters: NDArray[np.uint32]
     neighbors: NDArray[np.uint64]
+    merges_sentences: NDArray[np.uint8]
     specials: NDArray[np.uint64]
     whole_tokens: NDArray[np.uint64]
     whole_token_pool: NDArray[np.uint8]

@@ -1,9 +1,7 @@
 """Merge new pre-tokens of a text together, with their steps interleaved.
 
-Merging one pre-token is a chain of dependent steps: the next pair to merge depends on ranks that have to be looked up first,
-in tables that are not in the processor's first caches, with two lookups per merge and nothing else to do meanwhile. So some
-thirty pre-tokens are merged in lockstep: each prefetches the entries that it needs next, and they arrive while the others
-prefetch theirs. Only pre-tokens that are ASCII and at most 15 bytes long take part. All others are merged one by one.
+Some thirty pre-tokens are merged in lockstep (see `row_merging`). Only pre-tokens that are ASCII and at most 15 bytes long take
+part. All others are merged one by one.
 
 In English text one pre-token in 65 is new, so that thirty of them are spread over a thousand others. A new pre-token is
 therefore deferred: it leaves a gap in the output, and the encoding of the text continues. When enough are deferred, they are
@@ -20,14 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import load_u64, prefetch, store_u64
-from bpejit.jit.simd import begin_merge, lowest_rank, merge_lane, write_tokens
+from bpejit.jit.memory import load_u64, store_u64
+from bpejit.jit.simd import begin_merge, write_tokens
 from bpejit.kernels.constants import ONE, SHORT_KEY_BYTES, TWO, ZERO
-from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, pair_slot
 from bpejit.kernels.encoding.pretoken_cache import find_cache_slot, insert_pretoken
-
-MAX_INTERLEAVED = 64
-"""Largest number of pre-tokens merged at once."""
+from bpejit.kernels.encoding.row_merging import MAX_ROWS, ROW_WORDS, SIZE, merge_rows
 
 MAX_DEFERRED = 128
 """Largest number of gaps."""
@@ -42,22 +37,15 @@ N_NEW, N_DEFERRED, _SEEN = range(3)
 """Fields of `WorkspaceArrays.deferred`: the numbers of different pre-tokens and of gaps, and a bit set of home slots."""
 
 # The following fields: of each pre-token its key, home slot and start, and of each gap its index, pre-token and span.
-_LOW, _HIGH, _HOME, _START = (np.uint64(8 + field * MAX_INTERLEAVED) for field in range(4))
-_AT, _NUMBER, _SPAN = (np.uint64(8 + 4 * MAX_INTERLEAVED + field * (MAX_DEFERRED + 1)) for field in range(3))
-DEFERRED_WORDS = 8 + 4 * MAX_INTERLEAVED + 3 * (MAX_DEFERRED + 1)
+_LOW, _HIGH, _HOME, _START = (np.uint64(8 + field * MAX_ROWS) for field in range(4))
+_AT, _NUMBER, _SPAN = (np.uint64(8 + 4 * MAX_ROWS + field * (MAX_DEFERRED + 1)) for field in range(3))
+DEFERRED_WORDS = 8 + 4 * MAX_ROWS + 3 * (MAX_DEFERRED + 1)
 """Words of `WorkspaceArrays.deferred`."""
 
-_ENOUGH_NEW, _ENOUGH_GAPS = np.uint64(MAX_INTERLEAVED // 2), np.uint64(MAX_DEFERRED // 2)
+_ENOUGH_NEW, _ENOUGH_GAPS = np.uint64(MAX_ROWS // 2), np.uint64(MAX_DEFERRED // 2)
 _GAP = np.uint64(GAP)
-_LANES = np.uint64(32)
-_MAX_NEW, _MAX_GAPS = np.uint64(MAX_INTERLEAVED), np.uint64(MAX_DEFERRED)
-_NO_RANK = np.uint64(NO_RANK)
-
-# Fields of each pre-token in the scratch space, after the lanes of all pre-tokens.
-_SIZE, _LANE, _TOKEN, _ORDER = (np.uint64((32 + field) * MAX_INTERLEAVED) for field in range(4))
-
-INTERLEAVED_SCRATCH_WORDS = 36 * MAX_INTERLEAVED
-"""Words of scratch space required."""
+_ROW = np.uint64(ROW_WORDS)
+_MAX_NEW, _MAX_GAPS = np.uint64(MAX_ROWS), np.uint64(MAX_DEFERRED)
 
 _ABOVE_SHORT = np.uint64((SHORT_KEY_BYTES + 1) << 56)
 _LENGTH_SHIFT = np.uint64(56)
@@ -117,7 +105,7 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
     tables : EncoderTables, in
     workspace : WorkspaceArrays, in-out
         `workspace.deferred` is filled by `defer`, at least once, and empty on return. `workspace.scratch` has at least
-        INTERLEAVED_SCRATCH_WORDS words.
+        ROWS_WORDS words.
     out : uint32[:], in-out
         The ids of the text, with gaps.
     n_out, span : uint64
@@ -142,11 +130,10 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
     i = ZERO
     while i < n_new:
         length = deferred[_HIGH + i] >> _LENGTH_SHIFT
-        scratch[_SIZE + i] = length
-        scratch[_ORDER + i] = i
-        begin_merge(text, deferred[_START + i], length, tables.byte_pairs, scratch, i * _LANES)
+        scratch[SIZE + i] = length
+        begin_merge(text, deferred[_START + i], length, tables.byte_pairs, scratch, i * _ROW)
         i += ONE
-    _merge_interleaved(tables, scratch, n_new)
+    merge_rows(tables, scratch, n_new)
     n_gaps = deferred[N_DEFERRED]
     deferred[_AT + n_gaps] = n_out
     deferred[_SPAN + n_gaps] = span
@@ -155,8 +142,8 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
     gap = ZERO
     while gap < n_gaps:
         number = deferred[_NUMBER + gap]
-        count = np.uint64(scratch[_SIZE + number])
-        write_tokens(scratch, number * _LANES, count, tables.ids, out, end)
+        count = np.uint64(scratch[SIZE + number])
+        write_tokens(scratch, number * _ROW, count, tables.ids, out, end)
         begin = end
         end += count
         if number == n_inserted:
@@ -185,48 +172,3 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
     deferred[N_DEFERRED] = ZERO
     deferred[_SEEN] = ZERO
     return end
-
-
-@inline
-def _merge_interleaved(tables, scratch, n):
-    """Merge `n` pre-tokens; the field _SIZE of each becomes its number of tokens."""
-    pairs = tables.pairs
-    merged = tables.merged
-    while True:
-        n_left = ZERO
-        j = ZERO
-        while j < n:
-            i = np.uint64(scratch[_ORDER + j])
-            best, lane = lowest_rank(scratch, i * _LANES)
-            scratch[_LANE + i] = lane
-            scratch[_TOKEN + i] = best
-            prefetch(merged, min(best, np.uint64(merged.size)))
-            scratch[_ORDER + n_left] = i
-            n_left += np.uint64(best < _NO_RANK)
-            j += ONE
-        n = n_left
-        if n == ZERO:
-            return
-        j = ZERO
-        while j < n:
-            i = np.uint64(scratch[_ORDER + j])
-            token = np.uint64(merged[scratch[_TOKEN + i]])
-            scratch[_TOKEN + i] = token
-            prefetch(tables.ids, token)
-            at = i * _LANES + np.uint64(scratch[_LANE + i])
-            prefetch(pairs, pair_slot(pairs, np.uint64(scratch[max(at, ONE) - ONE]), token))
-            prefetch(pairs, pair_slot(pairs, token, np.uint64(scratch[at + TWO])))
-            j += ONE
-        j = ZERO
-        while j < n:
-            i = np.uint64(scratch[_ORDER + j])
-            token = np.uint64(scratch[_TOKEN + i])
-            lane = np.uint64(scratch[_LANE + i])
-            at = i * _LANES + lane
-            before_rank = np.uint64(find_rank(pairs, np.uint64(scratch[max(at, ONE) - ONE]), token))
-            after_rank = _NO_RANK
-            if lane + TWO < np.uint64(scratch[_SIZE + i]):
-                after_rank = np.uint64(find_rank(pairs, token, np.uint64(scratch[at + TWO])))
-            merge_lane(scratch, i * _LANES, lane, token, before_rank, after_rank)
-            scratch[_SIZE + i] -= np.uint32(1)
-            j += ONE

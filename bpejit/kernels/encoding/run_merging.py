@@ -33,7 +33,6 @@ def merge_runs(text, start, length, tables, scratch, out, n_out):
 
     `scratch` has space for two words per byte: the tokens, followed by the rank of the pair that each token starts.
     """
-    pairs = tables.pairs
     ranks = length
     rank_bytes(text, start, length, tables.byte_pairs, scratch, ranks)
     n = length
@@ -47,7 +46,7 @@ def merge_runs(text, start, length, tables, scratch, out, n_out):
             return n_out + n
         merged = np.uint64(tables.merged[best])
         # The last pair looked up, and its rank: most pairs are equal.
-        last_left, last_right, rank = merged, merged, np.uint32(find_rank(pairs, merged, merged))
+        last_left, last_right, rank = merged, merged, np.uint32(find_rank(tables, merged, merged))
         last_first = merged
         i = ZERO
         size = ZERO
@@ -59,14 +58,14 @@ def merge_runs(text, start, length, tables, scratch, out, n_out):
                 # Before this merge, the previous merged token was adjacent to the first token of this pair.
                 if changed and token != last_first:
                     last_first = token
-                    if find_rank(pairs, merged, token) < best:
+                    if find_rank(tables, merged, token) < best:
                         return n_out
                 token = merged
             if size > ZERO:
                 if merges_here or changed:
                     left = np.uint64(scratch[size - ONE])
                     if left != last_left or token != last_right:
-                        last_left, last_right, rank = left, token, np.uint32(find_rank(pairs, left, token))
+                        last_left, last_right, rank = left, token, np.uint32(find_rank(tables, left, token))
                     if rank < best:
                         return n_out
                     scratch[ranks + size - ONE] = rank

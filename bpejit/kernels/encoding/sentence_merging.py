@@ -8,8 +8,7 @@ from their characters (see `character_merging`):
 1. Their elements are written one after the other to `sentences`, with the boundaries that no merge crosses.
 2. The ranks of adjacent elements are looked up.
 3. The elements are cut into rows of up to 16, at such boundaries and at the ends of sentences.
-4. The rows are merged in lockstep, one merge of each at a time: each prefetches what it reads next, and that arrives while the
-   others prefetch theirs. Finding and making a merge take a few vector operations, without a branch.
+4. The rows are merged in lockstep (see `row_merging`).
 5. Their ids are written one after the other as well, from where the encoding of the text copies them.
 
 Fragments of more than 16 elements are merged one by one, and so are sentences where few elements are merged.
@@ -20,10 +19,11 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import bit_length, load_u64, prefetch, store_u64
-from bpejit.jit.simd import equal_lanes, load_lanes, lowest_rank, merge_lane, write_tokens
+from bpejit.jit.memory import bit_length, load_u64, store_u64
+from bpejit.jit.simd import equal_lanes, load_lanes, write_tokens
 from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG
 from bpejit.kernels.constants import EIGHT, HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
+from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
     CHARACTER_BITS,
@@ -38,11 +38,11 @@ from bpejit.kernels.encoding.character_joins import (
     prefetch_joins,
     starts_with_character,
 )
-from bpejit.kernels.encoding.character_merging import RANKS, merge_ranked
-from bpejit.kernels.encoding.last_merges import merge_place, rank_at
+from bpejit.kernels.encoding.character_merging import RANKS
 from bpejit.kernels.encoding.long_pretokens import LONG_HASHES, NO_RECORD
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK
+from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, prefetch_place, rank_at
 from bpejit.kernels.encoding.pretoken_cache import SENTENCE_PAUSE, find_cache_slot
+from bpejit.kernels.encoding.row_merging import LANES, MAX_ROWS, ROW_WORDS, ROWS_WORDS, SIZE, merge_rows
 
 NOT_MERGED = ZERO
 """Returned by `merged_ids` for a pre-token that was not merged."""
@@ -62,21 +62,15 @@ In Chinese, where most fragments are a character or two, a first pass took 1.04 
 MANY_IDS = 5
 """With 4, a quarter of Japanese was merged one by one, and a first pass took 1.05 times as long."""
 
-LANES = 16
-"""Largest number of elements of a row."""
-
-_MAX_ROWS = 64
 _ENOUGH_ELEMENTS = 768
 _MAX_ELEMENTS = _ENOUGH_ELEMENTS + MAX_SENTENCE_BYTES + LANES
 
-# Fields of `WorkspaceArrays.sentences`: rows of 16 tokens and 16 ranks, and of each row its number of elements, its lane,
-# its token, the places of its pairs, and its index in the order of those that are left; the elements of sentences, with _END
-# added where no merge crosses the boundary after one; the rank of each and the next; the end of the elements of each sentence,
-# and its number in the batch; the first id and the number of ids of each pre-token of the batch; the sizes of pieces; the ids.
+# Fields of `WorkspaceArrays.sentences`: rows (see `row_merging`); the elements of sentences, with _END added where no merge
+# crosses the boundary after one; the rank of each and the next; the end of the elements of each sentence, and its number in the
+# batch; the first id and the number of ids of each pre-token of the batch; the sizes of pieces; the ids.
 _LANES = np.uint64(LANES)
-_ROW = np.uint64(2 * LANES)
-_SIZE, _LANE, _TOKEN, _BEFORE, _AFTER, _ORDER = (np.uint64(_MAX_ROWS * (2 * LANES + field)) for field in range(6))
-_ELEMENTS = np.uint64(_MAX_ROWS * (2 * LANES + 6))
+_ROW = np.uint64(ROW_WORDS)
+_ELEMENTS = np.uint64(ROWS_WORDS)
 _RANKS = _ELEMENTS + np.uint64(_MAX_ELEMENTS)
 _STOPS = _RANKS + np.uint64(_MAX_ELEMENTS)
 _NUMBERS = _STOPS + np.uint64(BATCH)
@@ -84,7 +78,7 @@ _FIRST_IDS = _NUMBERS + np.uint64(BATCH)
 _ID_COUNTS = _FIRST_IDS + np.uint64(BATCH)
 _PIECES = _ID_COUNTS + np.uint64(BATCH)
 _IDS = _PIECES + np.uint64(_MAX_ELEMENTS)
-_ROWS = np.uint64(_MAX_ROWS)
+_ROWS = np.uint64(MAX_ROWS)
 _ENOUGH = np.uint64(_ENOUGH_ELEMENTS)
 
 SENTENCE_WORDS = int(_IDS) + BATCH * (MAX_SENTENCE_BYTES + 1) + LANES
@@ -96,7 +90,6 @@ _TOKEN_MASK = _END - ONE
 _MANY_IDS = np.uint64(MANY_IDS)
 _MAX_BYTES = np.uint64(MAX_SENTENCE_BYTES)
 _POSITION = np.uint64(POSITION_MASK)
-_NO_RANK = np.uint64(NO_RANK)
 _BYTE = np.uint64(0xFF)
 _BYTE_BITS, _SIXTEEN_BITS = np.uint64(8), np.uint64(16)
 
@@ -170,9 +163,7 @@ def _rank_elements(tables, sentences, n):
     while i < n:
         element = _ELEMENTS + i
         left, right = np.uint64(sentences[element]), np.uint64(sentences[element + ONE])
-        place = merge_place(tables, left & _TOKEN_MASK, right & _TOKEN_MASK)
-        prefetch(tables.last_merges, place)
-        sentences[_RANKS + i] = place
+        sentences[_RANKS + i] = prefetch_place(tables, left & _TOKEN_MASK, right & _TOKEN_MASK)
         i += ONE
     i = ZERO
     while i < n:
@@ -181,58 +172,6 @@ def _rank_elements(tables, sentences, n):
         rank = rank_at(tables, np.uint64(sentences[_RANKS + i]), left & _TOKEN_MASK, right & _TOKEN_MASK)
         sentences[_RANKS + i] = NEVER_ADJACENT if left >= _END else rank
         i += ONE
-
-
-@inline
-def _merge_rows(tables, rows, n):
-    """Merge `n` rows; the field _SIZE of each becomes its number of tokens."""
-    i = ZERO
-    while i < n:
-        rows[_ORDER + i] = i
-        i += ONE
-    while True:
-        n_left = ZERO
-        j = ZERO
-        while j < n:
-            i = np.uint64(rows[_ORDER + j])
-            best, lane = lowest_rank(rows, i * _ROW)
-            rows[_LANE + i] = lane
-            rows[_TOKEN + i] = best
-            prefetch(tables.merged, min(best, np.uint64(tables.merged.size)))
-            rows[_ORDER + n_left] = i
-            n_left += np.uint64(best < _NO_RANK)
-            j += ONE
-        n = n_left
-        if n == ZERO:
-            return
-        j = ZERO
-        while j < n:
-            i = np.uint64(rows[_ORDER + j])
-            token = np.uint64(tables.merged[rows[_TOKEN + i]])
-            rows[_TOKEN + i] = token
-            at = i * _ROW + np.uint64(rows[_LANE + i])
-            before = merge_place(tables, np.uint64(rows[max(at, ONE) - ONE]), token)
-            after = merge_place(tables, token, np.uint64(rows[at + TWO]))
-            prefetch(tables.last_merges, before)
-            prefetch(tables.last_merges, after)
-            rows[_BEFORE + i] = before
-            rows[_AFTER + i] = after
-            j += ONE
-        j = ZERO
-        while j < n:
-            i = np.uint64(rows[_ORDER + j])
-            token = np.uint64(rows[_TOKEN + i])
-            lane = np.uint64(rows[_LANE + i])
-            at = i * _ROW + lane
-            before_at = max(at, ONE) - ONE
-            before = rank_at(tables, np.uint64(rows[_BEFORE + i]), np.uint64(rows[before_at]), token)
-            after = rank_at(tables, np.uint64(rows[_AFTER + i]), token, np.uint64(rows[at + TWO]))
-            # Boundaries that no merge crosses remain.
-            before = NEVER_ADJACENT if rows[before_at + _LANES] == NEVER_ADJACENT else before
-            after = NEVER_ADJACENT if rows[at + ONE + _LANES] == NEVER_ADJACENT else after
-            merge_lane(rows, i * _ROW, lane, token, np.uint64(before), np.uint64(after))
-            rows[_SIZE + i] -= np.uint32(1)
-            j += ONE
 
 
 @inline
@@ -277,16 +216,16 @@ def _merge_group(tables, workspace, n_sentences, n_ids):
             size = np.uint64(sentences[_PIECES + piece])
             if size <= _LANES:
                 load_lanes(sentences, n_rows * _ROW, _ELEMENTS + at, _RANKS + at, size, _TOKEN_MASK)
-                sentences[_SIZE + n_rows] = size
+                sentences[SIZE + n_rows] = size
                 n_rows += ONE
             at += size
             piece += ONE
-        _merge_rows(tables, sentences, n_rows)
+        merge_rows(tables, sentences, n_rows)
         row = ZERO
         while done < piece:
             size = np.uint64(sentences[_PIECES + done])
             if size <= _LANES:
-                count = np.uint64(sentences[_SIZE + row])
+                count = np.uint64(sentences[SIZE + row])
                 write_tokens(sentences, row * _ROW, count, tables.ids, sentences, _IDS + n_ids)
                 n_ids += count
                 row += ONE
@@ -295,7 +234,7 @@ def _merge_group(tables, workspace, n_sentences, n_ids):
                     i = np.uint64(j)
                     scratch[i] = np.uint64(sentences[_ELEMENTS + first + i]) & _TOKEN_MASK
                     scratch[RANKS + i] = sentences[_RANKS + first + i]
-                n_ids = merge_ranked(tables, scratch, size, sentences, _IDS + n_ids) - _IDS
+                n_ids = merge_ranked(tables, scratch, RANKS, size, sentences, _IDS + n_ids) - _IDS
             first += size
             done += ONE
             if first == np.uint64(sentences[_STOPS + number]):
@@ -319,7 +258,7 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
     start, span, size : uint64
         As in `make_cache_keys`.
     tables : EncoderTables, in
-        With `last_merges`.
+        With `characters`.
     workspace : WorkspaceArrays, in-out
         `workspace.batch` is filled by `make_cache_keys` and `prefetch_records`. `workspace.sentences` receives the ids of each
         pre-token of up to MAX_SENTENCE_BYTES that starts with a three-byte character and is not in the cache (see

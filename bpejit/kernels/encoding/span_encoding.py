@@ -43,7 +43,6 @@ from bpejit.kernels.encoding.character_joins import starts_with_character
 from bpejit.kernels.encoding.character_merging import CHARACTER_SCRATCH_WORDS, encode_characters
 from bpejit.kernels.encoding.interleaved_merging import (
     GAP,
-    INTERLEAVED_SCRATCH_WORDS,
     MAX_DEFERRED,
     N_DEFERRED,
     RECENT_SPANS,
@@ -79,6 +78,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     find_cache_slot,
     insert_pretoken,
 )
+from bpejit.kernels.encoding.row_merging import ROWS_WORDS
 from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
@@ -294,8 +294,8 @@ def encode_spans(text, ends, tables, workspace, out):
     span = np.uint64(progress[NEXT_SPAN])
     n_spans = np.uint64(progress[N_SPANS])
     records_stops = progress[N_DOCUMENTS] > 0
-    can_defer = workspace.scratch.size >= INTERLEAVED_SCRATCH_WORDS
-    merges_sentences = tables.last_merges.size > 0 and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
+    can_defer = workspace.scratch.size >= ROWS_WORDS
+    merges_sentences = tables.merges_sentences[0] > 0 and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
     status = DONE
     while True:
         size, may_defer = _choose_batch(ends, start, span, n_spans, np.uint64(out.size) - n_out, can_defer)

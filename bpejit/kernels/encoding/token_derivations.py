@@ -1,8 +1,8 @@
-"""The last merge of each token: how its bytes become the token.
+"""The last merge of each token: how its bytes become the token; and all splits of tokens into two others.
 
 Adjacent tokens in an encoding are the encoding of their bytes (see `windowed_merging`), and one token is a special case.
 So a token whose bytes are encoded as other tokens never occurs, and every other one is always made by the same last merge, of
-which `splits` has the two tokens and the rank.
+which `splits` has the two tokens and the rank, as a rule (see `merge_rules`).
 """
 
 from __future__ import annotations
@@ -10,82 +10,60 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
+from bpejit.kernels.common.keys import equal_bytes, hash_bytes
 from bpejit.kernels.constants import ONE, ZERO
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, rank_bytes
+from bpejit.kernels.encoding.merge_rules import (
+    LEFT_SHIFT,
+    NO_RANK,
+    NO_RULE,
+    RANK_MASK,
+    RIGHT_SHIFT,
+    TOKEN_MASK,
+    least_rank,
+    merge_first,
+    rank_bytes,
+)
 
 MAX_TOKEN_BYTES = 1023
-"""Longest token in tables of encoders, since finding its last merge is quadratic."""
+"""Longest token whose last merge encoders need, since finding it is quadratic."""
 
-UNREACHABLE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+UNREACHABLE = NO_RULE
 """Entry of `splits` for a token that never occurs."""
-
-SPLIT_RANK_MASK = np.uint64((1 << 22) - 1)
-"""Mask of the rank plus 1 in an entry of `splits`; it is 0 for a byte."""
-
-SPLIT_RIGHT_SHIFT = np.uint64(22)
-"""Shift to the right token."""
-
-SPLIT_LEFT_SHIFT = np.uint64(43)
-"""Shift to the left token."""
-
-SPLIT_TOKEN_MASK = np.uint64((1 << 21) - 1)
-"""Mask of a token after the shift: there are at most MAX_TOKENS (see `merge_rules`)."""
-
-
-def as_splits(left, right, rank):
-    """Return the entries of `splits` for merges, given as arrays of int32."""
-    tokens = left.astype(np.uint64) << SPLIT_LEFT_SHIFT | right.astype(np.uint64) << SPLIT_RIGHT_SHIFT
-    return tokens | (rank + 1).astype(np.uint64)
 
 
 @inline
-def _last_merge(pool, start, length, pairs, byte_pairs, merged, scratch):
-    """Merge at least two bytes by scanning; return the entry of `splits`."""
+def _last_merge(pool, start, length, limit, rules, scratch):
+    """Merge at least two bytes by scanning, as long as ranks are at most `limit`; return the entry of `splits`."""
     ranks = np.uint64(scratch.size // 2)
-    rank_bytes(pool, start, length, byte_pairs, scratch, ranks)
+    rank_bytes(pool, start, length, rules.byte_pairs, scratch, ranks)
     last = length - ONE
     while True:
-        best = NEVER_ADJACENT
-        for j in range(last):
-            best = min(best, scratch[ranks + np.uint64(j)])
-        if best >= NO_RANK:
+        best = least_rank(scratch, ranks, last)
+        if best > limit:
             return UNREACHABLE
-        at = ZERO
-        while scratch[ranks + at] != best:
-            at += ONE
         if last == ONE:
-            left = np.uint64(scratch[ZERO]) << SPLIT_LEFT_SHIFT
-            return left | np.uint64(scratch[ONE]) << SPLIT_RIGHT_SHIFT | (np.uint64(best) + ONE)
-        token = np.uint64(merged[best])
-        scratch[at] = token
-        for j in range(at + ONE, last):
-            scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
-        for j in range(at, last):
-            scratch[ranks + np.uint64(j)] = scratch[ranks + np.uint64(j) + ONE]
+            tokens = np.uint64(scratch[ZERO]) << LEFT_SHIFT | np.uint64(scratch[ONE]) << RIGHT_SHIFT
+            return tokens | (np.uint64(best) + ONE)
+        merge_first(rules, scratch, ranks, last, best)
         last -= ONE
-        if at > ZERO:
-            scratch[ranks + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
-        if at < last:
-            scratch[ranks + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
 
 
 @kernel
-def derive_tokens(pool, starts, pairs, byte_pairs, merged, scratch, splits):
+def derive_tokens(pool, starts, rules, ranked, scratch, splits):
     """Find the last merge of each token, and whether ranks increase within every token.
 
     Parameters
     ----------
     pool : uint8[:], in
-        Bytes of all internal tokens, end to end; the first 256 of one byte.
+        Bytes of all internal tokens, end to end; the first 256 have one byte each.
     starts : int64[n + 1], in
-    pairs : uint64[slots], in
-    byte_pairs : uint32[65536], in
-    merged : uint32[ranks], in
+    rules : RuleTables, in
+    ranked : bool
+        Whether token `256 + rank` is made by that rank only, and its bytes are merged by lower ranks until two tokens are left.
     scratch : uint32[:], scratch
         Two words for each byte of the longest token.
     splits : uint64[n], out
-        From the top bit: left token (21 bits), right token (21 bits), rank plus 1 (22 bits); UNREACHABLE for a token whose
-        bytes are encoded as others, and 0 for a byte.
+        A rule; UNREACHABLE for a token whose bytes are encoded as others, and 0 for a byte.
 
     Returns
     -------
@@ -99,13 +77,73 @@ def derive_tokens(pool, starts, pairs, byte_pairs, merged, scratch, splits):
     for i in range(splits.size):
         start = np.uint64(starts[i])
         length = np.uint64(starts[i + 1]) - start
-        splits[i] = ZERO if length == ONE else _last_merge(pool, start, length, pairs, byte_pairs, merged, scratch)
+        limit = np.uint32(i - 256) if ranked else np.uint32(NO_RANK - 1)
+        splits[i] = ZERO if length == ONE else _last_merge(pool, start, length, limit, rules, scratch)
     for i in range(splits.size):
         split = splits[i]
         if split != UNREACHABLE and split != ZERO:
-            rank = split & SPLIT_RANK_MASK
-            left = splits[split >> SPLIT_LEFT_SHIFT & SPLIT_TOKEN_MASK] & SPLIT_RANK_MASK
-            right = splits[split >> SPLIT_RIGHT_SHIFT & SPLIT_TOKEN_MASK] & SPLIT_RANK_MASK
+            rank = split & RANK_MASK
+            left = splits[split >> LEFT_SHIFT] & RANK_MASK
+            right = splits[split >> RIGHT_SHIFT & TOKEN_MASK] & RANK_MASK
             if max(left, right) >= rank:
                 return False
     return True
+
+
+@inline
+def _token_slot(pool, start, length, token_pool, token_starts, slots):
+    """Return the slot of a byte string in a hash table of tokens: the one with its index plus 1, or a free one."""
+    mask = np.uint64(slots.size - 1)
+    slot = hash_bytes(pool, start, length) & mask
+    while slots[slot] != 0:
+        token = np.uint64(slots[slot] - 1)
+        first = np.uint64(token_starts[token])
+        if np.uint64(token_starts[token + ONE]) - first == length and equal_bytes(token_pool, first, pool, start, length):
+            break
+        slot = (slot + ONE) & mask
+    return slot
+
+
+@kernel
+def list_splits(pool, starts, slots, left, right, tokens):
+    """List all splits of each token into two other tokens.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+        Concatenated bytes of all tokens; readable 16 bytes past the last.
+    starts : int64[n + 1], in
+    slots : int32[slots], scratch
+        All zeros on entry; a power of two, above n.
+    left, right, tokens : int32[:], out
+        Indices of the left token, the right token and the token that is split, ordered by the last. One entry per byte of
+        `pool` is enough.
+
+    Returns
+    -------
+    int
+        Number of splits.
+
+    Notes
+    -----
+    One lookup for each proper prefix of a token, and one for the suffix after each prefix that is a token; O(length) each.
+    """
+    for i in range(starts.size - 1):
+        start = np.uint64(starts[i])
+        slots[_token_slot(pool, start, np.uint64(starts[i + 1]) - start, pool, starts, slots)] = i + 1
+    n = ZERO
+    for i in range(starts.size - 1):
+        start = np.uint64(starts[i])
+        stop = np.uint64(starts[i + 1])
+        middle = start + ONE
+        while middle < stop:
+            first = slots[_token_slot(pool, start, middle - start, pool, starts, slots)]
+            if first != 0:
+                second = slots[_token_slot(pool, middle, stop - middle, pool, starts, slots)]
+                if second != 0:
+                    left[n] = first - 1
+                    right[n] = second - 1
+                    tokens[n] = i
+                    n += ONE
+            middle += ONE
+    return np.int64(n)

@@ -149,7 +149,6 @@ def merge_window(text, start, length, tables, scratch):
     -----
     O(length log length): a merge changes three ranks, mostly in one block of the tree, and updates one path.
     """
-    pairs = tables.pairs
     ranks = (_LIST_START + THREE * length + _FANOUT_MASK) & ~_FANOUT_MASK  # a block is a cache line
     _build_list(text, start, length, tables.byte_pairs, scratch, ranks)
     levels = _build_tree(scratch, ranks, length)
@@ -175,11 +174,11 @@ def merge_window(text, start, length, tables, scratch):
         if after != END_OF_LIST:
             node = _LIST_START + after * THREE
             scratch[node + ONE] = at
-            rank = find_rank(pairs, token, np.uint64(scratch[node]))
+            rank = find_rank(tables, token, np.uint64(scratch[node]))
         scratch[ranks + at] = rank
         block = at >> _FANOUT_BITS
         if before != END_OF_LIST:
-            scratch[ranks + before] = find_rank(pairs, np.uint64(scratch[_LIST_START + before * THREE]), token)
+            scratch[ranks + before] = find_rank(tables, np.uint64(scratch[_LIST_START + before * THREE]), token)
             if before >> _FANOUT_BITS != block:
                 _update_minima(scratch, levels, before)
         if removed >> _FANOUT_BITS != block:

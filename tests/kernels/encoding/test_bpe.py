@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_tables
-from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.encoding import bpe, merge_rules, windowed_merging
+from bpejit.kernels.encoding import bpe, merge_rules, token_derivations, windowed_merging
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 
 pretokens = st.lists(st.sampled_from([*ALPHABET, b"aaaaaaaa", b"ab"]), min_size=1, max_size=small(200, 60)).map(b"".join)
@@ -139,37 +138,6 @@ def test_encode_pretoken__every_byte():
     assert run(bpe.encode_pretoken, data, tables, window=16) == [model.ids[bytes([byte])] for byte in data]
 
 
-rows = st.lists(st.tuples(st.integers(250, 270), st.integers(250, 270), st.integers(0, 30)), max_size=30)
-
-
-@given(rows)
-def test_build_pairs(pairs_and_ranks):
-    """Include duplicate pairs, shared ranks, and collisions in the hash table."""
-    given_rules = [(left, right, 256 + rank, rank) for left, right, rank in pairs_and_ranks]
-    expected = twins.encoding.build_pairs(given_rules)
-    columns = np.array(given_rules, dtype=np.int32).reshape(-1, 4)
-    pairs = np.full(64, merge_rules.FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32)
-    merged = np.zeros(64, dtype=np.uint32)
-    arguments = [np.ascontiguousarray(column) for column in columns.T]
-    assert merge_rules.build_pairs(*arguments, pairs, byte_pairs, merged) == DONE
-    for left in range(248, 273):
-        for right in range(248, 273):
-            rank, token = expected.get((left, right), (int(merge_rules.NO_RANK), None))
-            assert int(merge_rules.find_rank(pairs, np.uint64(left), np.uint64(right))) == rank
-            assert token is None or merged[rank] == token
-            if left < 256 and right < 256:
-                assert byte_pairs[left << 8 | right] == rank
-
-
-def test_build_pairs__too_small_table_is_refused():
-    column = np.arange(5, dtype=np.int32)
-    pairs = np.full(8, merge_rules.FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32)
-    assert merge_rules.build_pairs(column, column, column, column, pairs, byte_pairs, np.zeros(5, np.uint32)) == NEED_SPACE
-    assert (pairs == merge_rules.FREE).all()
-
-
 def test_byte_pairs_without_merges():
     tables = make_tables(make_model([(b"a", b"b"), (b"ab", b"c")]), {})
     assert tables.byte_pairs[ord("a") << 8 | ord("b")] == 0
@@ -183,5 +151,5 @@ def test_list_splits(strings):
     packed = ByteStrings.from_list(tokens)
     pool = np.concatenate([packed.pool, np.full(16, 0x61, dtype=np.uint8)])
     columns = [np.full(packed.pool.size, -1, dtype=np.int32) for _ in range(3)]
-    n = merge_rules.list_splits(pool, packed.starts, np.zeros(1024, dtype=np.int32), *columns)
+    n = token_derivations.list_splits(pool, packed.starts, np.zeros(1024, dtype=np.int32), *columns)
     assert list(zip(*(column[:n].tolist() for column in columns), strict=True)) == twins.encoding.list_splits(tokens)

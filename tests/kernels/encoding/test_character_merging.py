@@ -24,7 +24,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.encoder_tables import make_tables, padded
 from bpejit.kernels.encoding import character_joins, token_derivations
 from bpejit.kernels.encoding.character_merging import MAX_ELEMENTS, encode_characters
-from bpejit.kernels.encoding.merge_rules import FREE
+from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model
 
 
@@ -106,10 +106,8 @@ def test_derive_tokens_and_build_joins(model):
     strings = ByteStrings.from_list(tokens)
     pool = padded(strings.pool)
     splits = np.zeros(len(tokens), dtype=np.uint64)
-    scratch = np.zeros(2 * max(map(len, tokens)), dtype=np.uint32)
-    increasing = token_derivations.derive_tokens(
-        pool, strings.starts, tables.pairs, tables.byte_pairs, tables.merged, scratch, splits
-    )
+    scratch = np.full(2 * max(map(len, tokens)), 0xABCDEF, dtype=np.uint32)
+    increasing = token_derivations.derive_tokens(pool, strings.starts, RuleTables(*tables[:4]), False, scratch, splits)
     expected, expected_increasing = twins.encoding.derive_tokens(tokens, rules)
     words = []
     for token, split in zip(tokens, expected, strict=True):
@@ -121,27 +119,21 @@ def test_derive_tokens_and_build_joins(model):
             left, right, rank = split
             words.append(left << 43 | right << 22 | rank + 1 - (256 if model.ranked else 0))
     assert splits.tolist() == words
-    first_rank = 256 if model.ranked else 0
-    pairs = {left << 43 | right << 22 | rank - first_rank for left, right, rank in filter(None, expected)}
-    assert {*tables.pairs[tables.pairs != FREE].tolist()} == pairs
+    no_rules = 0, int(token_derivations.UNREACHABLE)
+    assert {*tables.merges.tolist()} - {*no_rules} == {*words} - {*no_rules}
     assert bool(increasing) == expected_increasing
     joins, found = twins.encoding.build_joins(tokens, expected)
     bits = np.zeros(8, dtype=np.uint64)
-    pair_bits = np.zeros(8, dtype=np.uint64)
     characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
     neighbors = np.zeros((character_joins.N_CODES, 2), dtype=np.uint64)
-    n = character_joins.build_joins(pool, strings.starts, splits, bits, pair_bits, characters, neighbors.reshape(-1))
+    n = character_joins.build_joins(pool, strings.starts, splits, bits, characters, neighbors.reshape(-1))
     complete = [pair for pair in joins if len(pair[0]) == len(pair[1]) == 3]
     assert n >= len(complete)
     wanted = np.zeros_like(bits)
     for pair in complete:
-        character_joins._set_bit(wanted, character_joins._join_bit(wanted, *map(np.uint64, map(_code_of, pair))))
+        bit = int(character_joins._join_bit(wanted, *map(np.uint64, map(_code_of, pair))))
+        wanted[bit >> 6] |= np.uint64(1 << (bit & 63))
     assert bits.tolist() == wanted.tolist()
-    wanted = np.zeros_like(pair_bits)
-    for split in expected:
-        if split is not None:
-            character_joins._set_bit(wanted, character_joins.token_pair_bit(wanted, np.uint64(split[0]), np.uint64(split[1])))
-    assert pair_bits.tolist() == wanted.tolist()
     wanted = np.full_like(characters, character_joins.NO_CHARACTER)
     for character, number in found.items():
         wanted[_code_of(character)] = number

@@ -17,9 +17,7 @@ from bpejit.kernels.common.keys import make_keys
 from bpejit.kernels.constants import ONE, SPECIAL_FLAG, ZERO
 from bpejit.kernels.encoding import interleaved_merging, pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
-
-MAX_INTERLEAVED = interleaved_merging.MAX_INTERLEAVED
-SCRATCH_WORDS = interleaved_merging.INTERLEAVED_SCRATCH_WORDS
+from bpejit.kernels.encoding.row_merging import MAX_ROWS, ROWS_WORDS
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +122,7 @@ def test_encode_deferred(merges, spans, n_others, known):
             for (data, special), found, part in zip(batch, before, parts, strict=True):
                 can_be = not special and found is None and len(data) <= 15 and data.isascii()
                 assert can_be or isinstance(part, list)
-            if len(batch) < MAX_INTERLEAVED:
+            if len(batch) < MAX_ROWS:
                 assert sum(isinstance(part, bytes) for part in parts) == sum(
                     not special and found is None and len(data) <= 15 and data.isascii()
                     for (data, special), found in zip(batch, before, strict=True)
@@ -134,7 +132,7 @@ def test_encode_deferred(merges, spans, n_others, known):
     assert workspace.progress[pretoken_cache.USED_SLOTS] == len(twin.short)
 
 
-@pytest.mark.parametrize("n", [1, 2, MAX_INTERLEAVED, MAX_INTERLEAVED + 1, 200])
+@pytest.mark.parametrize("n", [1, 2, MAX_ROWS, MAX_ROWS + 1, 200])
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 17])
 def test_encode_deferred__of_every_length(n, size):
     """Pre-tokens of 1 to 15 bytes finish after different numbers of steps, some immediately; other ids are between them."""
@@ -146,7 +144,7 @@ def test_encode_deferred__of_every_length(n, size):
     others = [(b"a" * 16, False)] * n
     spans = [span for pair in zip([(word, False) for word in words], others, strict=True) for span in pair]
     _, encoded = encode(spans[:256], [min(size, 3)] * len(spans[:256]), make_tables(model, {}), workspace)
-    n_new = min(n, MAX_INTERLEAVED)
+    n_new = min(n, MAX_ROWS)
     expected = [twins.encoding.encode_pretoken(word, rules, ids) for word in words[:n_new]]
     assert encoded[: 2 * n_new : 2] == expected
     assert cached(words, workspace) == expected + [None] * (n - n_new)
@@ -165,11 +163,11 @@ def test_encode_deferred__as_many_gaps_as_there_are():
 
 
 def test_encode_deferred__stays_within_its_memory():
-    workspace = make_workspace(scratch=SCRATCH_WORDS + 8)
+    workspace = make_workspace(scratch=ROWS_WORDS + 8)
     workspace = workspace._replace(deferred=np.zeros(interleaved_merging.DEFERRED_WORDS + 8, np.uint64))
     for array in (workspace.scratch, workspace.deferred):
         array[-8:] = 0xABCDEF
-    words = [(b"%d" % (10**14 + number % MAX_INTERLEAVED), False) for number in range(256)]
+    words = [(b"%d" % (10**14 + number % MAX_ROWS), False) for number in range(256)]
     encode(words, [1] * len(words), make_tables(make_model([]), {}), workspace)
     for array in (workspace.scratch, workspace.deferred):
         assert (array[-8:] == 0xABCDEF).all()

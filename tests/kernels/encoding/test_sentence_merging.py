@@ -62,12 +62,12 @@ def merge(pretokens: list[bytes], model: Model, known: set[bytes]) -> list[list[
     records = workspace.batch[int(long_pretokens.LONG_HASHES) :][: int(n_long)]
     assert n_missing == np.count_nonzero(records == long_pretokens.NO_RECORD)
     workspace.sentences[:] = 0xFFFFFFFF  # what an earlier batch left there must not matter
-    if tables.last_merges.size:
+    if tables.merges_sentences[0]:
         workspace.sentences[:] = np.arange(workspace.sentences.size) % 256
         sentence_merging.merge_sentences(text, ends, *batch[:1], *batch[2:4], tables, workspace)
     results: list[list[int] | None] = []
     for i in range(len(pretokens)):
-        merged = sentence_merging.merged_ids(workspace.sentences, np.uint64(i)) if tables.last_merges.size else 0
+        merged = sentence_merging.merged_ids(workspace.sentences, np.uint64(i)) if tables.merges_sentences[0] else 0
         end = sentence_merging.copy_merged(workspace.sentences, np.uint64(merged), out, np.uint64(1))
         results.append(out[1 : int(end)].tolist() if merged != sentence_merging.NOT_MERGED else None)
     n_ids = sum(len(ids) for ids in results if ids)
@@ -77,7 +77,7 @@ def merge(pretokens: list[bytes], model: Model, known: set[bytes]) -> list[list[
 
 def check(pretokens: list[bytes], model: Model, known: set[bytes] | None = None) -> None:
     wanted = twins.encoding.merge_sentences(pretokens, sentence_merging.MAX_SENTENCE_BYTES, *naive_rules(model))
-    if not make_tables(model, {}).last_merges.size:
+    if not make_tables(model, {}).merges_sentences[0]:
         known = set(pretokens)
     known = known or set()
     assert merge(pretokens, model, known) == [

@@ -18,7 +18,8 @@ from bpejit.kernels.common.keys import hash_key, short_key
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels, windowed_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
-from bpejit.kernels.encoding.interleaved_merging import GAP, INTERLEAVED_SCRATCH_WORDS, MAX_DEFERRED, MAX_INTERLEAVED
+from bpejit.kernels.encoding.interleaved_merging import GAP, MAX_DEFERRED
+from bpejit.kernels.encoding.row_merging import MAX_ROWS, ROWS_WORDS
 from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.splitting import Splitter
@@ -129,7 +130,7 @@ def test_encode_spans__many_new_pretokens_at_once(merges, vocabulary, order, slo
     expected = twins.encoding.encode_spans(data, ends, table, ids, specials)
     tables = make_tables(model, specials)
     longest = max(len(piece) for piece, _ in pieces)
-    for scratch in (INTERLEAVED_SCRATCH_WORDS, INTERLEAVED_SCRATCH_WORDS - 1):
+    for scratch in (ROWS_WORDS, ROWS_WORDS - 1):
         workspace = make_workspace(slots=slots, arena=arena, scratch=scratch + windowed_merging.SCRATCH_WORDS * longest)
         workspace = workspace._replace(scratch=workspace.scratch[:scratch] if longest <= 40 else workspace.scratch)
         for _ in range(2):
@@ -145,10 +146,10 @@ def test_encode_spans__batch_of_new_pretokens():
     for size in [
         1,
         2,
-        MAX_INTERLEAVED - 1,
-        MAX_INTERLEAVED,
-        MAX_INTERLEAVED + 1,
-        2 * MAX_INTERLEAVED,
+        MAX_ROWS - 1,
+        MAX_ROWS,
+        MAX_ROWS + 1,
+        2 * MAX_ROWS,
         keys.BATCH - 1,
         keys.BATCH,
         keys.BATCH + 1,
