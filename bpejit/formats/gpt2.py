@@ -32,9 +32,9 @@ from bpejit.formats.missing_parts import (
 )
 from bpejit.formats.tokenizer_files import END_OF_WORD, TOKEN_BYTES_FILE, broken_line, check_gaps, word_ends, write_files
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
-from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.storage.files import StrPath, parse_json, read_file
 from bpejit.storage.outputs import check_outputs
 from bpejit.utf8 import has_surrogates
 
@@ -295,23 +295,6 @@ def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
     return numbers
 
 
-def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, overwrite: bool = False) -> None:
-    """Write `vocab.json` and `merges.txt`. `read_gpt2_pair` with the same special tokens and pattern returns an equal model.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If the format cannot represent the model.
-    OutputError
-        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
-    """
-    check_outputs([vocab_path, merges_path], overwrite=overwrite)
-    vocab, merges = _pair(model, vocab_path)
-    with replacing_all([merges_path, vocab_path]) as (merges_file, vocab_file):
-        merges_file.write(merges)
-        vocab_file.write(vocab)
-
-
 def gpt2_files(folder: StrPath) -> list[Path]:
     """Return the paths that `save_gpt2_pair` writes: vocabulary, merges, configuration, sidecar and bytes of tokens."""
     vocab_path = Path(folder) / VOCAB_FILE
@@ -342,7 +325,7 @@ def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) ->
             "other tools give equal ids: save it in another format"
         )
     check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
-    vocab, merges = _pair(model, vocab_path, must_be_plain=True)
+    vocab, merges = _pair(model, vocab_path)
     contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
     write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
 
@@ -364,8 +347,8 @@ def _obstacle(model: Model) -> str | None:
     return None
 
 
-def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> tuple[bytes, bytes]:
-    """Return the content of the two files. With `must_be_plain`, raise unless every special token is written as plain text."""
+def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
+    """Return the content of the two files; raise TokenizerFormatError unless every special token is written as plain text."""
     merge_list = model.merges
     if model.ranked:
         from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
@@ -374,37 +357,20 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
     texts = {token_id: encode_byte_characters(token) for token_id, token in model.tokens.items()}
     taken = set(texts.values())
     for text, token_id in model.special_tokens.items():
+        forms = {text, encode_byte_characters(special_bytes(text))}
         if token_id in texts:
-            continue
-        written = encode_byte_characters(special_bytes(text))
-        if written in taken:
-            raise TokenizerFormatError(
-                f"the special token {shorten(text)} with id {token_id} cannot be written to `{vocab_path}`: an ordinary "
-                "token has the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
-            )
-        taken.add(written)
-        is_unique = len(text) > 1 and text not in taken and not has_surrogates(text)
-        texts[token_id] = text if is_unique or _is_plain(text) else written
-        taken.add(texts[token_id])
-    for text, token_id in model.special_tokens.items() if must_be_plain else ():
-        if texts[token_id] != text:
+            is_plain = texts[token_id] == text
+        else:
+            is_plain = not (has_surrogates(text) or (len(text) == 1 and text in CHARACTERS) or forms & taken)
+        if not is_plain:
             raise TokenizerFormatError(
                 f"the special token {shorten(text)} cannot be written to `{vocab_path}` as plain text, because it is a "
                 "single character, not valid UTF-8, or written like another token; expected a unique text, by which other "
                 "tools find it: save the tokenizer in another format"
             )
+        texts[token_id] = text
+        taken |= forms
     lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
     vocab = "{" + ", ".join(lines) + "}"
     merges = "".join(f"{encode_byte_characters(left)} {encode_byte_characters(right)}\n" for left, right in merge_list)
     return vocab.encode(), f"{VERSION_LINE}\n{merges}".encode()
-
-
-def _is_plain(text: str) -> bool:
-    """Return True if the text of a special token is valid UTF-8 and cannot be mistaken for byte characters."""
-    if has_surrogates(text):
-        return False
-    try:
-        decode_byte_characters(text)
-    except UnicodeEncodeError:
-        return True
-    return False
