@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.formats import read_tiktoken
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.tiktoken_ranks import _parse_each, parse_ranks, read_tiktoken
+from bpejit.formats.tiktoken_ranks import _parse_each, parse_ranks
 from bpejit.model import Model, in_order
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 

@@ -19,7 +19,6 @@ from typing import Any, SupportsIndex
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
-from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.missing_parts import (
     GPT2_VOCAB,
     TOOLS_UNICODE,
@@ -27,15 +26,12 @@ from bpejit.formats.missing_parts import (
     Known as Sidecar,
     read_sidecar,
     recover_files,
-    sidecar_json,
-    sidecar_path,
 )
-from bpejit.formats.tokenizer_files import END_OF_WORD, TOKEN_BYTES_FILE, broken_line, check_gaps, word_ends, write_files
+from bpejit.formats.tokenizer_files import END_OF_WORD, broken_line, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.files import StrPath, parse_json, read_file
-from bpejit.storage.outputs import check_outputs
 from bpejit.utf8 import has_surrogates
 
 VOCAB_FILE = "vocab.json"
@@ -295,42 +291,7 @@ def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
     return numbers
 
 
-def gpt2_files(folder: StrPath) -> list[Path]:
-    """Return the paths that `save_gpt2_pair` writes: vocabulary, merges, configuration, sidecar and bytes of tokens."""
-    vocab_path = Path(folder) / VOCAB_FILE
-    return [
-        vocab_path,
-        Path(folder) / MERGES_FILE,
-        Path(folder) / CONFIG_FILE,
-        sidecar_path(vocab_path),
-        Path(folder) / TOKEN_BYTES_FILE,
-    ]
-
-
-def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) -> None:
-    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json`, a sidecar and `token_bytes.npy` to an existing folder.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If the format cannot represent the model, or other tools would give other ids.
-    OutputError
-        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
-    """
-    vocab_path, merges_path, config_path, sidecar, lengths_path = gpt2_files(folder)
-    obstacle = _obstacle(model)
-    if obstacle:
-        raise TokenizerFormatError(
-            f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected a tokenizer to which "
-            "other tools give equal ids: save it in another format"
-        )
-    check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
-    vocab, merges = _pair(model, vocab_path)
-    contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
-    write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
-
-
-def _obstacle(model: Model) -> str | None:
+def pair_obstacle(model: Model) -> str | None:
     """Return why other tools would give other ids, or None if they would not."""
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
@@ -347,7 +308,7 @@ def _obstacle(model: Model) -> str | None:
     return None
 
 
-def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
+def pair_contents(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
     """Return the content of the two files; raise TokenizerFormatError unless every special token is written as plain text."""
     merge_list = model.merges
     if model.ranked:

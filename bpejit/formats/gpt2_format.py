@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import BpejitWarning, TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, gpt2_files, known_pair, load_gpt2_pair, read_merges, save_gpt2_pair
-from bpejit.formats.huggingface_writing import byte_level, pre_tokenizer_for
-from bpejit.formats.missing_parts import TOOLS_UNICODE, recover_files
+from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, load_gpt2_pair, pair_contents, pair_obstacle, read_merges
+from bpejit.formats.huggingface_writing import CONFIG_FILE, byte_level, gpt2_config_json, pre_tokenizer_for
+from bpejit.formats.missing_parts import TOOLS_UNICODE, recover_files, sidecar_json, sidecar_path
 from bpejit.formats.settings_beside import (
     PATTERNS,
     ROBERTA_CLASSES,
@@ -27,6 +27,7 @@ from bpejit.formats.settings_beside import (
     class_of,
     has_settings,
 )
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.pipeline_config import TokenFlags
@@ -75,19 +76,31 @@ class Gpt2Format(TokenizerFormat):
         return _load_pair_with_settings(path, pattern=given.get("pattern"), unicode=given.get("unicode"))
 
     def outputs(self, path: StrPath) -> list[Path]:
-        """Return the paths of vocabulary, merges, configuration and sidecar in a folder."""
-        return gpt2_files(path)
+        """Return the paths of vocabulary, merges, configuration, sidecar and bytes of tokens in a folder."""
+        folder = Path(path)
+        vocab = folder / VOCAB_FILE
+        return [vocab, folder / MERGES_FILE, folder / CONFIG_FILE, sidecar_path(vocab), folder / TOKEN_BYTES_FILE]
 
     def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
         """Raise OutputError if the files cannot be written to a folder."""
-        check_output_folder(path, [file.name for file in gpt2_files(path)])
-        check_outputs(gpt2_files(path), inputs=inputs, overwrite=overwrite, folder=path)
+        check_output_folder(path, [file.name for file in self.outputs(path)])
+        check_outputs(self.outputs(path), inputs=inputs, overwrite=overwrite, folder=path)
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
-        """Write vocabulary, merges, configuration and sidecar to a folder."""
-        check_output_folder(path, [file.name for file in gpt2_files(path)])
+        """Write `vocab.json`, `merges.txt`, `tokenizer_config.json`, a sidecar and `token_bytes.npy` to a folder."""
+        check_output_folder(path, [file.name for file in self.outputs(path)])
+        obstacle = pair_obstacle(model)
+        if obstacle:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected a tokenizer to which "
+                "other tools give equal ids: save it in another format"
+            )
+        check_outputs(self.outputs(path), overwrite=overwrite, folder=path)
+        vocab_path, merges_path, config_path, sidecar, lengths_path = self.outputs(path)
+        vocab, merges = pair_contents(model, vocab_path)
+        contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
         with creating_folder(Path(path)):
-            save_gpt2_pair(model, path, overwrite=overwrite)
+            write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
 
 
 def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None, unicode: str | None = None) -> Model:

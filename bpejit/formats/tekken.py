@@ -60,36 +60,30 @@ class TekkenFormat(TokenizerFormat):
         return isinstance(content, dict) and isinstance(content.get("config"), dict) and isinstance(content.get("vocab"), list)
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file."""
-        return read_tekken(path, unicode=given.get("unicode") or TOOLS_UNICODE)
-
-
-def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
-    """Read a `tekken.json`.
-
-    The default version of Unicode is that of tiktoken, which mistral-common uses.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If the file is missing or broken. The message names the key.
-    """
-    content = parse_json(read_tokenizer_file(path), path, error=TokenizerFormatError)
-    config = _field(path, content, "config", dict)
-    pattern = _field(path, config, "pattern", str, "config")
-    n_specials = _count(path, config, "default_num_special_tokens")
-    n_ids = _count(path, config, "default_vocab_size")
-    specials = _read_specials(path, content, config, n_specials)
-    vocab = _field(path, content, "vocab", list)
-    if not n_specials <= n_ids <= n_specials + len(vocab):
-        raise _bad(
-            path, "config.default_vocab_size", n_ids, f"{n_specials} to {n_specials + len(vocab)}, with {len(vocab)} in `vocab`"
-        )
-    tokens = {n_specials + rank: _token(path, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
-    try:
-        return Model(tokens=tokens, merges=[], special_tokens=specials, pattern=pattern, ranked=True, unicode=unicode)
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"`{path}`: {error}") from error
+        """Return the model in a file. The default version of Unicode is that of tiktoken, which mistral-common uses."""
+        content = parse_json(read_tokenizer_file(path), path, error=TokenizerFormatError)
+        config = _field(path, content, "config", dict)
+        pattern = _field(path, config, "pattern", str, "config")
+        n_specials = _count(path, config, "default_num_special_tokens")
+        n_ids = _count(path, config, "default_vocab_size")
+        specials = _read_specials(path, content, config, n_specials)
+        vocab = _field(path, content, "vocab", list)
+        most = n_specials + len(vocab)
+        if not n_specials <= n_ids <= most:
+            found = f"{n_specials} to {most}, with {len(vocab)} in `vocab`"
+            raise _bad(path, "config.default_vocab_size", n_ids, found)
+        tokens = {n_specials + rank: _token(path, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
+        try:
+            return Model(
+                tokens=tokens,
+                merges=[],
+                special_tokens=specials,
+                pattern=pattern,
+                ranked=True,
+                unicode=given.get("unicode") or TOOLS_UNICODE,
+            )
+        except TokenizerFormatError as error:
+            raise TokenizerFormatError(f"`{path}`: {error}") from error
 
 
 def _token(path: StrPath, rank: int, entry: Any) -> bytes:

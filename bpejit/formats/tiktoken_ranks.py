@@ -37,7 +37,6 @@ from bpejit.jit import dispatch
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.model import Model, pattern_source
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
-from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_not_stream, check_outputs
 from bpejit.utf8 import has_surrogates
@@ -68,79 +67,68 @@ class TiktokenFormat(TokenizerFormat):
 
     def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
         """Return True if the first line is a token and its rank."""
-        return looks_like_ranks(head)
+        return _LINE.fullmatch(head.split(b"\n")[0].removesuffix(b"\r")) is not None
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file."""
-        special_tokens = given.get("special_tokens")
+        """Return the model in a file; pattern and tokens are needed unless it is published or has a sidecar."""
+        pattern, special_tokens = given.get("pattern"), given.get("special_tokens")
         if special_tokens is not None and not isinstance(special_tokens, Mapping):
             raise TokenizerFormatError(
                 f"`{path}` does not contain the ids of special tokens; expected `special_tokens=` with their ids: pass a dict"
             )
-        return read_tiktoken(path, pattern=given.get("pattern"), special_tokens=special_tokens, unicode=given.get("unicode"))
+        recover_files(path)
+        data = read_tokenizer_file(path, what="rank file")
+        tokens = parse_ranks(data, path)
+        known_unicode: str | None = TOOLS_UNICODE
+        if pattern is None or special_tokens is None:
+            known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
+            if known is None and pattern is None:
+                known = _known_content(data, path)
+            if known is not None:
+                pattern = known.pattern if pattern is None else pattern
+                special_tokens = known.special_tokens if special_tokens is None else special_tokens
+                known_unicode = known.unicode
+        assert pattern is not None
+        try:
+            return Model(
+                tokens=tokens,
+                merges=[],
+                special_tokens=dict(special_tokens or {}),
+                pattern=pattern,
+                ranked=True,
+                unicode=given.get("unicode") or known_unicode,
+            )
+        except TokenizerFormatError as error:
+            raise TokenizerFormatError(f"`{path}`: {error}") from error
 
     def outputs(self, path: StrPath) -> list[Path]:
-        """Return the paths of ranks, module and sidecar."""
-        return tiktoken_files(path)
+        """Return the paths of ranks, module, sidecar and bytes of tokens."""
+        return [Path(path), module_path(path), sidecar_path(path), Path(path).with_suffix(f".{TOKEN_BYTES_FILE}")]
 
     def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
         """Raise OutputError if the files cannot be written."""
-        check_not_stream(path, [file.name for file in tiktoken_files(f"NAME{SUFFIX}")])
+        check_not_stream(path, [file.name for file in self.outputs(f"NAME{SUFFIX}")])
         super().check_write(path, inputs=inputs, overwrite=overwrite)
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
-        """Write ranks, module and sidecar."""
-        write_tiktoken(model, path, overwrite=overwrite)
-
-
-def read_tiktoken(
-    path: StrPath,
-    *,
-    pattern: Pattern | None = None,
-    special_tokens: Mapping[str, int] | None = None,
-    unicode: str | None = None,
-) -> Model:
-    """Read a rank file.
-
-    Parameters
-    ----------
-    path : path
-    pattern : str or tuple of str, optional
-        Name of a preset or a regular expression. Required unless the file has the content of a published one, or a sidecar.
-    special_tokens : dict of str to int, optional
-        Text and id of each special token. Replaces the known special tokens.
-    unicode : str, optional
-        The version of Unicode that the pattern follows; by default the version in the sidecar, or the version of tiktoken.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If the file is missing or broken, or its pattern is unknown.
-    """
-    recover_files(path)
-    data = read_tokenizer_file(path, what="rank file")
-    tokens = parse_ranks(data, path)
-    known_unicode: str | None = TOOLS_UNICODE
-    if pattern is None or special_tokens is None:
-        known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
-        if known is None and pattern is None:
-            known = _known_content(data, path)
-        if known is not None:
-            pattern = known.pattern if pattern is None else pattern
-            special_tokens = known.special_tokens if special_tokens is None else special_tokens
-            known_unicode = known.unicode
-    assert pattern is not None
-    try:
-        return Model(
-            tokens=tokens,
-            merges=[],
-            special_tokens=dict(special_tokens or {}),
-            pattern=pattern,
-            ranked=True,
-            unicode=unicode or known_unicode,
-        )
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"`{path}`: {error}") from error
+        """Write `NAME.tiktoken`, a Python module that creates a `tiktoken.Encoding`, a sidecar, and `NAME.token_bytes.npy`."""
+        check_not_stream(path, [file.name for file in self.outputs(f"NAME{SUFFIX}")])
+        ranks_path, module, sidecar, lengths_path = self.outputs(path)
+        if ranks_path.suffix != SUFFIX:
+            raise TokenizerFormatError(
+                f"`{path}` is not the name of a rank file; expected a name that ends in {SUFFIX}: add it"
+            )
+        obstacle = _obstacle(model)
+        pattern = tiktoken_pattern(model)
+        if obstacle:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be written for tiktoken: {obstacle}; expected a tokenizer to which tiktoken gives "
+                "equal ids: save it in another format"
+            )
+        ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
+        check_outputs(self.outputs(path), overwrite=overwrite)
+        contents = {ranks_path: ranks, module: _script(model, ranks_path, pattern)}
+        write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
 
 def _known_content(data: bytes, path: StrPath) -> Published:
@@ -233,11 +221,6 @@ def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
     return tokens
 
 
-def looks_like_ranks(data: bytes) -> bool:
-    """Return True if the first line is a line of a rank file."""
-    return _LINE.fullmatch(data.split(b"\n")[0].removesuffix(b"\r")) is not None
-
-
 def module_path(path: StrPath) -> Path:
     """Return the path of the Python module for a rank file. Its name is a valid identifier.
 
@@ -248,39 +231,6 @@ def module_path(path: StrPath) -> Path:
     """
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(path).stem)
     return Path(path).with_name(f"{'_' if name[:1].isdigit() else ''}{name}_encoding.py")
-
-
-def tiktoken_files(path: StrPath) -> list[Path]:
-    """Return the paths that `write_tiktoken` writes: ranks, module, sidecar and bytes of tokens."""
-    return [Path(path), module_path(path), sidecar_path(path), Path(path).with_suffix(f".{TOKEN_BYTES_FILE}")]
-
-
-def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> None:
-    """Write `NAME.tiktoken`, its sidecar, `NAME.token_bytes.npy`, and a Python module that creates a `tiktoken.Encoding`.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If tiktoken would give other ids.
-    OutputError
-        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
-    """
-    check_not_stream(path, [file.name for file in tiktoken_files(f"NAME{SUFFIX}")])
-    path = Path(path)
-    if path.suffix != SUFFIX:
-        raise TokenizerFormatError(f"`{path}` is not the name of a rank file; expected a name that ends in {SUFFIX}: add it")
-    obstacle = _obstacle(model)
-    pattern = tiktoken_pattern(model)
-    if obstacle:
-        raise TokenizerFormatError(
-            f"the tokenizer cannot be written for tiktoken: {obstacle}; expected a tokenizer to which tiktoken gives "
-            "equal ids: save it in another format"
-        )
-    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
-    path, script, sidecar, lengths_path = tiktoken_files(path)
-    check_outputs([path, script, sidecar, lengths_path], overwrite=overwrite)
-    contents = {path: ranks, script: _script(model, path, pattern)}
-    write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
 
 def _obstacle(model: Model) -> str | None:

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 from conftest import examples
-from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed
+from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed, read_tekken, read_tiktoken, save_gpt2_pair, write_tiktoken
 from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.any_format import load_model
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.tekken import read_tekken
-from bpejit.formats.tiktoken_ranks import MAX_TOKEN_BYTES, read_tiktoken, write_tiktoken
+from bpejit.formats.gpt2 import load_gpt2_pair
+from bpejit.formats.tiktoken_ranks import MAX_TOKEN_BYTES
 from bpejit.model import Model
 
 LINES = [base64.b64encode(bytes([byte])).decode() + f" {byte}" for byte in range(256)]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.formats import models
+from helpers.formats import models, save_gpt2_pair
 from hypothesis import example, given, strategies as st
 
 from bpejit.errors import OutputError, TokenizerFormatError
-from bpejit.formats.gpt2 import load_gpt2_pair, model_from_vocab, read_gpt2_pair, save_gpt2_pair
+from bpejit.formats.gpt2 import load_gpt2_pair, model_from_vocab, read_gpt2_pair
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
 
@@ -334,7 +334,7 @@ def test_missing_files(tmp_path: Path) -> None:
 def test_failed_write_preserves_both_files(tmp_path: Path) -> None:
     pair = files(tmp_path, "old vocab", "old merges")
     with pytest.raises(OutputError):
-        save_gpt2_pair(Model(tokens=BYTES, merges=[]), tmp_path / "missing", overwrite=True)
+        save_gpt2_pair(Model(tokens=BYTES, merges=[]), pair[0], overwrite=True)
     with pytest.raises(TokenizerFormatError, match=r"'a' cannot be written .* or written like another token"):
         save_gpt2_pair(Model(tokens=BYTES, merges=[], special_tokens={"a": 256}), tmp_path, overwrite=True)
     with pytest.raises(OutputError, match="already exist"):

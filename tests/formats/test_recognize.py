@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from helpers.cli import invoke
-from helpers.formats import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED
+from helpers.formats import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED, read_tekken, save_gpt2_pair, write_tiktoken
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats import base
 from bpejit.formats.any_format import file_patterns, load_model, recognize
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.gpt2 import save_gpt2_pair
-from bpejit.formats.tekken import EARLY_SPECIAL_TOKENS, read_tekken
-from bpejit.formats.tiktoken_ranks import write_tiktoken
+from bpejit.formats.tekken import EARLY_SPECIAL_TOKENS
 from bpejit.model import Model
 
 

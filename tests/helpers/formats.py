@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from bpejit.formats.base import load_format
 from bpejit.model import Model
+
+read_tiktoken = load_format("tiktoken").read
+write_tiktoken = load_format("tiktoken").write
+read_tekken = load_format("tekken").read
+save_gpt2_pair = load_format("gpt2").write
 
 SPECIAL_TEXT = st.one_of(
     st.sampled_from(
