@@ -52,7 +52,7 @@ from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
-from bpejit.normalization.json_fields import bad_field, canonical, shown, typed_field
+from bpejit.normalization.json_fields import Fields, canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
@@ -111,56 +111,56 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     stored = load_stored(own_data)
     if stored is not None:
         model, notes = stored
-        _read_tokenizer_file(notes, folder)  # it may have been changed since
-        pattern = _split_pattern(notes, own_path)
+        own = Fields(notes, file=own_path, action=_AGAIN)
+        _read_tokenizer_file(own, folder)  # it may have been changed since
+        pattern = _split_pattern(own)
         if pattern != model.pattern:  # a name is registered in one of the two processes only
             sections = None if model.file_sections is None else replace(model.file_sections, pattern=pattern)
             model = replace(model, pattern=pattern, file_sections=sections)
         return model if unicode is None else replace(model, unicode=unicode)
-    own = _object(parse_json(own_data, own_path, error=TokenizerFormatError), own_path)
-    model = _parse(own, own_path)
+    content = parse_json(own_data, own_path, error=TokenizerFormatError)
+    model = _parse(Fields(content, file=own_path, action=_AGAIN), own_path)
     if unicode is not None:
         return replace(model, unicode=unicode)
     if model.unicode is not None:
         _check_unicode(model.unicode, own_path)
-    store_parsed(own_data, model, {key: own[key] for key in ("tokenizer_file", "tokenizer_file_sha256", "pattern")})
+    store_parsed(own_data, model, {key: content[key] for key in ("tokenizer_file", "tokenizer_file_sha256", "pattern")})
     return model
 
 
-def _parse(own: dict[str, Any], own_path: Path) -> Model:
+def _parse(own: Fields, own_path: Path) -> Model:
     """Return the model that `bpejit.json` describes."""
     _check_version(own, own_path)
     tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
-    pattern = _split_pattern(own, own_path)
-    shared_ids = _numbers(own, "shared_ids", own_path)
-    ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
-    content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
-    tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
+    pattern = _split_pattern(own)
+    shared_ids = _numbers(own, "shared_ids") or []
+    content = parse_json(data, tokenizer_path, error=TokenizerFormatError)
+    tokens, merges, specials = _parse_tokenizer(Fields(content, file=tokenizer_path, action=_AGAIN), set(shared_ids))
+    ranked = own.take("ranked", bool, default=False)
     if ranked:
         merges = []
-    merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
-    sections = FileSections(sections_text(content), pattern) if _flag(own, "sections_of_source", own_path) else None
+    sections = FileSections(sections_text(content), pattern) if own.take("sections_of_source", bool, default=False) else None
     try:
         model = Model(
             tokens=ReadOnlyDict(tokens),
             merges=merges,
             special_tokens=specials,
             pattern=pattern,
-            tie_break=_field(own, "tie_break", str, type(None), path=own_path),
-            merge_counts=merge_counts,
-            training=_field(own, "training", dict, path=own_path),
+            tie_break=own.take("tie_break", str, type(None)),
+            merge_counts=_numbers(own, "merge_counts", len(merges)),
+            training=own.take("training", dict),
             ranked=ranked,
-            ignore_merges=ignore_merges,
-            pipeline=_pipeline(own, own_path),
-            token_flags=_token_flags(own, own_path),
-            post_processor=canonical(own.get("post_processor")),
-            unicode=_field({"unicode": None, **own}, "unicode", str, type(None), path=own_path),
+            ignore_merges=own.take("ignore_merges", bool, default=False),
+            pipeline=_pipeline(own),
+            token_flags=_token_flags(own),
+            post_processor=canonical(own.take("post_processor", dict, type(None), default=None)),
+            unicode=own.take("unicode", str, type(None), default=None),
             config=_config(own, own_path),
             file_sections=sections,
         )
     except (TokenizerFormatError, SpecialTokenError) as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
-    expected = _field(own, "sha256", str, path=own_path)
+    expected = own.take("sha256", str)
     if model.sha256 != expected:
         raise TokenizerFormatError(
             f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
@@ -169,15 +169,14 @@ def _parse(own: dict[str, Any], own_path: Path) -> Model:
     return model
 
 
-def _read_tokenizer_file(own: dict[str, Any], folder: Path) -> tuple[Path, bytes]:
+def _read_tokenizer_file(own: Fields, folder: Path) -> tuple[Path, bytes]:
     """Return the path and the content of the file with tokens and merges, if it is unchanged."""
-    own_path = folder / OWN_FILE
-    name = _field(own, "tokenizer_file", str, path=own_path)
+    name = own.take("tokenizer_file", str)
     if name not in (TOKENIZER_FILE, PRIVATE_FILE):
-        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
+        raise own.bad("tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
     path = folder / name
     data = read_file(path, error=TokenizerFormatError, what="tokenizer file")
-    expected = _field(own, "tokenizer_file_sha256", str, path=own_path)
+    expected = own.take("tokenizer_file_sha256", str)
     found = hashlib.sha256(data).hexdigest()
     if found != expected:
         raise TokenizerFormatError(
@@ -220,34 +219,35 @@ def _not_ours(folder: Path) -> TokenizerFormatError:
     )
 
 
-def _check_version(own: dict[str, Any], path: Path) -> None:
-    if own.get("format") != FORMAT:
-        raise _bad_field(path, "format", own.get("format"), repr(FORMAT))
-    version = _field(own, "format_version", int, path=path)
+def _check_version(own: Fields, path: Path) -> None:
+    kind = own.take("format", str, default=None)
+    if kind != FORMAT:
+        raise own.bad("format", kind, repr(FORMAT))
+    version = own.take("format_version", int)
     if version > FORMAT_VERSION:
-        writer = shorten(own["bpejit_version"]) if "bpejit_version" in own else "of a later version"
+        writer = own.take("bpejit_version", str, default=None)
         raise TokenizerFormatError(
             f"`{path}` has format version {shorten(version)}, and bpejit {__version__} reads versions up to {FORMAT_VERSION}; "
-            f"it was written by bpejit {writer}: install that or a later one"
+            f"it was written by bpejit {shorten(writer) if writer else 'of a later version'}: install that or a later one"
         )
     if version < 1:
-        raise _bad_field(path, "format_version", version, "1")
+        raise own.bad("format_version", version, "1")
 
 
 def _parse_tokenizer(
-    content: dict[str, Any], path: Path, shared_ids: set[int]
+    content: Fields, shared_ids: set[int]
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
     """Return tokens, merges and special tokens of a `tokenizer.json` as `tokenizer_json` writes it."""
-    model = _field(content, "model", dict, path=path)
+    model = content.object_at("model", content.take("model", dict))
     specials: dict[str, int] = {}
-    for added in _field(content, "added_tokens", list, path=path):
-        text = _field(_object(added, path), "content", str, path=path)
-        specials[text] = _field(added, "id", int, path=path)
+    for number, value in enumerate(content.take("added_tokens", list)):
+        added = content.object_at(f"added_tokens[{number}]", value)
+        specials[added.take("content", str)] = added.take("id", int)
     tokens: dict[int, bytes] = {}
     by_text: dict[str, bytes] = {}
-    for text, token_id in _field(model, "vocab", dict, path=path).items():
+    for text, token_id in model.take("vocab", dict).items():
         if type(token_id) is not int:
-            raise _bad_field(path, f"id of {shorten(text)}", token_id, "a whole number")
+            raise content.bad(f"id of {shorten(text)}", token_id, "a whole number")
         if specials.get(text) == token_id and not (
             token_id in shared_ids and encode_byte_characters(special_bytes(text)) == text
         ):
@@ -255,39 +255,30 @@ def _parse_tokenizer(
         try:
             token = decode_byte_characters(text)
         except UnicodeEncodeError as cause:
-            raise _bad_field(path, "token", text, "one character of GPT-2's byte alphabet for each byte") from cause
+            raise content.bad("token", text, "one character of GPT-2's byte alphabet for each byte") from cause
         if token_id in tokens:
-            raise TokenizerFormatError(
-                f"`{path}`: the tokens {shorten(tokens[token_id])} and {shorten(token)} both have the id {token_id}; "
-                "expected one token for each id: save the tokenizer again"
-            )
+            raise content.bad(f"id of {shorten(text)}", token_id, f"another than that of {shorten(tokens[token_id])}")
         tokens[token_id] = by_text[text] = token
-    pairs = _field(model, "merges", list, path=path)
+    pairs = model.take("merges", list)
     try:
         # Byte characters do not include the space, so a pair in one string contains exactly one.
         split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
         return tokens, [(by_text[left], by_text[right]) for left, right in split], specials
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
-        raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+        raise content.bad(f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
 
 
-def _split_pattern(own: dict[str, Any], path: Path) -> Pattern:
-    fields = _field(own, "pattern", dict, path=path)
-    preset = _field(fields, "name", str, type(None), path=path)
-    source = _pattern_source(fields, path)
+def _split_pattern(own: Fields) -> Pattern:
+    fields = own.object_at("pattern", own.take("pattern", dict))
+    preset = fields.take("name", str, type(None))
+    source: Pattern | list[str] = fields.take("source", str, list)
+    if isinstance(source, list):
+        if not source or not all(isinstance(stage, str) for stage in source):
+            raise fields.bad("source", source, "a regular expression or a list of them")
+        source = tuple(source)
     # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
     return preset if preset is not None and pattern_source(preset) == source else source
-
-
-def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:
-    """Return the regular expression of the split pattern, or those of a sequence."""
-    source = _field(fields, "source", str, list, path=path)
-    if isinstance(source, str):
-        return source
-    if not source or not all(isinstance(stage, str) for stage in source):
-        raise _bad_field(path, "source", source, "a regular expression or a list of them")
-    return tuple(source)
 
 
 def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
@@ -295,62 +286,34 @@ def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
 
 
-def _object(value: Any, path: Path) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TokenizerFormatError(f"`{path}` contains {shown(value)}; expected a JSON object: save the tokenizer again")
-    return value
-
-
-def _field(fields: dict[str, Any], key: str, *kinds: type, path: Path, default: Any = None) -> Any:
-    """Return a value of one of the given types; `default` if there is none, and without a default it is required."""
-    if key not in fields:
-        if default is None:
-            raise TokenizerFormatError(
-                f"`{path}` has no {shorten(key)}; the file was changed or truncated: restore it, or save the tokenizer again"
-            )
-        return default
-    return typed_field(path, fields, key, *kinds, action=_AGAIN)
-
-
-def _pipeline(fields: dict[str, Any], path: Path) -> PipelineConfig | None:
-    value = fields.get("preparation")
+def _pipeline(own: Fields) -> PipelineConfig | None:
+    value = own.take("preparation", dict, type(None), default=None)
     if value is None:
         return None
-    if not isinstance(value, dict) or set(value) != set(PREPARATION_STEPS):
-        raise _bad_field(path, "preparation", value, f"null, or an object of {' and '.join(PREPARATION_STEPS)}")
+    if set(value) != set(PREPARATION_STEPS):
+        raise own.bad("preparation", value, f"null, or an object of {' and '.join(PREPARATION_STEPS)}")
     return PipelineConfig(**{name: canonical(value[name]) for name in PREPARATION_STEPS})
 
 
-def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
+def _token_flags(own: Fields) -> dict[str, TokenFlags]:
     found = {}
-    for text, flags in _field(fields, "token_flags", dict, path=path, default={}).items():
-        if not isinstance(flags, dict) or set(flags) != set(TokenFlags().as_dict) or set(map(type, flags.values())) != {bool}:
-            raise _bad_field(
-                path, f"token_flags of {shorten(text)}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}"
-            )
-        found[text] = TokenFlags(**flags)
+    for text, value in own.take("token_flags", dict, default={}).items():
+        flags = own.object_at(f"token_flags.{shorten(text)}", value)
+        found[text] = TokenFlags(**{name: flags.take(name, bool) for name in TokenFlags._fields})
+        flags.done()
     return found
 
 
-def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:
-    """Return a flag; a missing one is False."""
-    return bool(_field(fields, key, bool, path=path, default=False))
-
-
-def _numbers(fields: dict[str, Any], key: str, path: Path, size: int | None = None) -> list[int]:
-    """Return a required list of integers, of length `size` if given."""
-    numbers: list[int] = _field(fields, key, list, path=path)
-    if not set(map(type, numbers)) <= {int} or size not in (None, len(numbers)):
-        raise _bad_field(path, key, numbers, f"{'a list of' if size is None else size} whole numbers")
+def _numbers(own: Fields, key: str, size: int | None = None) -> list[int] | None:
+    """Return a required list of integers; with a size, one of this length, or None."""
+    numbers: list[int] | None = own.take(key, list, *(() if size is None else (type(None),)))
+    if numbers is not None and (not set(map(type, numbers)) <= {int} or size not in (None, len(numbers))):
+        raise own.bad(key, numbers, f"{'a list of' if size is None else size} whole numbers")
     return numbers
 
 
-def _bad_field(path: Path, key: str, value: Any, expected: str) -> TokenizerFormatError:
-    return bad_field(path, key, value, expected, _AGAIN)
-
-
-def _config(own: dict[str, Any], path: Path) -> TokenizerConfig:
-    fields = _field(own, "config", dict, path=path, default={})
+def _config(own: Fields, path: Path) -> TokenizerConfig:
+    fields = own.take("config", dict, default={})
     known = {name: value for name, value in fields.items() if name in TokenizerConfig.__dataclass_fields__}
     try:
         return TokenizerConfig.checked(**known)

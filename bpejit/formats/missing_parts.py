@@ -28,7 +28,7 @@ from typing import NamedTuple
 from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.model import Model
-from bpejit.normalization.json_fields import typed_field
+from bpejit.normalization.json_fields import Fields
 from bpejit.splitting.presets import PRESETS
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
@@ -234,30 +234,30 @@ def read_sidecar(path: StrPath, data: bytes) -> Known | None:
     beside = sidecar_path(path)
     if not beside.exists():
         return None
-    fields = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+    content = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise TokenizerFormatError(
             f"`{beside}` is not a {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
         )
-    version = fields.get("format_version")
+    version = content.get("format_version")
     if version not in (1, FORMAT_VERSION):
         raise TokenizerFormatError(
             f"`{beside}` has format version {shorten(version)}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
-            f"it was written by bpejit {fields.get('bpejit_version')}: install that or a later one"
+            f"it was written by bpejit {content.get('bpejit_version')}: install that or a later one"
         )
-    pattern = typed_field(beside, fields, "pattern", str, action=_EXPORT_AGAIN)
-    specials = typed_field(beside, fields, "special_tokens", dict, action=_EXPORT_AGAIN)
+    fields = Fields(content, file=beside, action=_EXPORT_AGAIN)
+    specials = fields.take("special_tokens", dict)
     for text, number in specials.items():
         if type(number) is not int:
             raise TokenizerFormatError(
                 f"`{beside}`: the special token {shorten(text)} has the id {shorten(number)}; expected a whole number"
             )
     found = hashlib.sha256(data).hexdigest()
-    expected = typed_field(beside, fields, "sha256", str, action=_EXPORT_AGAIN)
+    expected = fields.take("sha256", str)
     if found != expected:
         raise TokenizerFormatError(
             f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}; expected {expected}, as in "
             f"`{beside}`: restore the file, or remove the sidecar and pass the pattern"
         )
-    unicode = typed_field(beside, fields, "unicode", str, action=_EXPORT_AGAIN) if version > 1 else None
-    return Known(pattern, specials, unicode)
+    unicode = fields.take("unicode", str) if version > 1 else None
+    return Known(fields.take("pattern", str), specials, unicode)

@@ -26,7 +26,7 @@ from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.tiktoken_ranks import MAX_RANK, MAX_TOKEN_BYTES
 from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model
-from bpejit.normalization.json_fields import bad_field, typed_field
+from bpejit.normalization.json_fields import Fields
 from bpejit.storage.files import StrPath, parse_json
 
 if TYPE_CHECKING:
@@ -62,17 +62,17 @@ class TekkenFormat(TokenizerFormat):
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file. The default version of Unicode is that of tiktoken, which mistral-common uses."""
         content = parse_json(read_tokenizer_file(path), path, error=TokenizerFormatError)
-        config = _field(path, content, "config", dict)
-        pattern = _field(path, config, "pattern", str, "config")
-        n_specials = _count(path, config, "default_num_special_tokens")
-        n_ids = _count(path, config, "default_vocab_size")
-        specials = _read_specials(path, content, config, n_specials)
-        vocab = _field(path, content, "vocab", list)
+        top = Fields(content, file=path, action=_AGAIN)
+        config = top.object_at("config", top.take("config", dict))
+        pattern = config.take("pattern", str)
+        n_specials = _count(config, "default_num_special_tokens")
+        n_ids = _count(config, "default_vocab_size")
+        specials = _read_specials(path, top, config, n_specials)
+        vocab = top.take("vocab", list)
         most = n_specials + len(vocab)
         if not n_specials <= n_ids <= most:
-            found = f"{n_specials} to {most}, with {len(vocab)} in `vocab`"
-            raise _bad(path, "config.default_vocab_size", n_ids, found)
-        tokens = {n_specials + rank: _token(path, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
+            raise config.bad("default_vocab_size", n_ids, f"{n_specials} to {most}, with {len(vocab)} in `vocab`")
+        tokens = {n_specials + rank: _token(top, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
         try:
             return Model(
                 tokens=tokens,
@@ -86,29 +86,33 @@ class TekkenFormat(TokenizerFormat):
             raise TokenizerFormatError(f"`{path}`: {error}") from error
 
 
-def _token(path: StrPath, rank: int, entry: Any) -> bytes:
-    key = f"vocab[{rank}]"
-    if _field(path, entry, "rank", int, key) != rank:
-        raise _bad(path, f"{key}.rank", entry["rank"], f"{rank}, since ranks are consecutive")
-    text = _field(path, entry, "token_bytes", str, key)
+def _token(top: Fields, rank: int, entry: Any) -> bytes:
+    text = None
+    if isinstance(entry, dict) and type(entry.get("rank")) is int and entry["rank"] == rank:
+        text = entry.get("token_bytes")
     try:
-        token = binascii.a2b_base64(text) if _BASE64.fullmatch(text) else b""
+        token = binascii.a2b_base64(text) if isinstance(text, str) and _BASE64.fullmatch(text) else b""
     except binascii.Error:
         token = b""
+    if 0 < len(token) <= MAX_TOKEN_BYTES and (rank >= 256 or token == bytes([rank])):
+        return token
+    fields = top.object_at(f"vocab[{rank}]", entry)  # for the message
+    number = fields.take("rank", int)
+    if number != rank:
+        raise fields.bad("rank", number, f"{rank}, since ranks are consecutive")
+    text = fields.take("token_bytes", str)
     if not token:
-        raise _bad(path, f"{key}.token_bytes", text, "a token in base64")
+        raise fields.bad("token_bytes", text, "a token in base64")
     if len(token) > MAX_TOKEN_BYTES:
-        raise _bad(path, f"{key}.token_bytes", text, f"at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
-    if rank < 256 and token != bytes([rank]):
-        raise _bad(path, f"{key}.token_bytes", text, f"the byte {rank}, since the first 256 tokens are the bytes")
-    return token
+        raise fields.bad("token_bytes", text, f"at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
+    raise fields.bad("token_bytes", text, f"the byte {rank}, since the first 256 tokens are the bytes")
 
 
-def _read_specials(path: StrPath, content: dict[str, Any], config: dict[str, Any], n_specials: int) -> dict[str, int]:
-    listed = content.get("special_tokens")
+def _read_specials(path: StrPath, top: Fields, config: Fields, n_specials: int) -> dict[str, int]:
+    listed = top.take("special_tokens", list, type(None), default=None)
     if listed is None:
-        version = config.get("version")
-        found = re.fullmatch(r"v([0-9]{1,4})", version) if isinstance(version, str) else None
+        version = config.take("version", str, default=None)
+        found = re.fullmatch(r"v([0-9]{1,4})", version or "")
         if found is None or int(found[1]) > LAST_EARLY_VERSION:
             raise TokenizerFormatError(
                 f"`{path}` has no `special_tokens`, and its version is {shorten(version)}; expected the list, or a "
@@ -117,34 +121,26 @@ def _read_specials(path: StrPath, content: dict[str, Any], config: dict[str, Any
         specials = {text: number for number, text in enumerate(EARLY_SPECIAL_TOKENS)}
     else:
         specials = {}
-        for index, entry in enumerate(_field(path, content, "special_tokens", list)):
-            name = f"special_tokens[{index}]"
-            text = _field(path, entry, "token_str", str, name)
+        for index, value in enumerate(listed):
+            entry = top.object_at(f"special_tokens[{index}]", value)
+            text = entry.take("token_str", str)
             if text in specials:
-                raise _bad(path, f"{name}.token_str", text, "each special token only once")
-            specials[text] = _field(path, entry, "rank", int, name)
+                raise entry.bad("token_str", text, "each special token only once")
+            specials[text] = entry.take("rank", int)
     if sorted(specials.values()) != list(range(len(specials))):
-        raise _bad(path, "special_tokens", sorted(specials.values()), "consecutive ranks from 0")
+        raise top.bad("special_tokens", sorted(specials.values()), "consecutive ranks from 0")
     if len(specials) > n_specials:
-        raise _bad(path, "config.default_num_special_tokens", n_specials, f"at least {len(specials)}, the length of the list")
+        raise config.bad("default_num_special_tokens", n_specials, f"at least {len(specials)}, the length of the list")
     for number in range(len(specials), n_specials):
         text = f"<SPECIAL_{number}>"
         if text in specials:
-            raise _bad(path, "special_tokens", text, "another name, since unused ids have such names")
+            raise top.bad("special_tokens", text, "another name, since unused ids have such names")
         specials[text] = number
     return specials
 
 
-def _count(path: StrPath, config: dict[str, Any], key: str) -> int:
-    value: int = _field(path, config, key, int, "config")
+def _count(config: Fields, key: str) -> int:
+    value: int = config.take(key, int)
     if not 0 <= value <= MAX_RANK:
-        raise _bad(path, f"config.{key}", value, f"a number from 0 to {MAX_RANK}")
+        raise config.bad(key, value, f"a number from 0 to {MAX_RANK}")
     return value
-
-
-def _field(path: StrPath, fields: Any, key: str, kind: type, parent: str = "") -> Any:
-    return typed_field(path, fields, key, kind, action=_AGAIN, parent=parent)
-
-
-def _bad(path: StrPath, key: str, value: Any, expected: str) -> TokenizerFormatError:
-    return bad_field(path, key, value, expected, _AGAIN)

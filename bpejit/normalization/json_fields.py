@@ -21,6 +21,9 @@ _NAMES = {
 _REQUIRED = object()
 
 
+AGAIN = "correct the file, or get it again"
+
+
 class Fields:
     """The fields of a JSON object, each taken once.
 
@@ -30,6 +33,10 @@ class Fields:
         The value at `path`.
     path : str
         The path of the value, such as `pre_tokenizer.pretokenizers[1]`.
+    file : path, optional
+        The file with the object, for messages.
+    action : str
+        What to do if a field is missing or invalid.
 
     Attributes
     ----------
@@ -39,27 +46,41 @@ class Fields:
 
     kind = ""
 
-    def __init__(self, value: Any, path: str) -> None:
-        if not isinstance(value, dict):
-            raise refused(path, f"is {shown(value)}; expected an object", "correct the file, or get it again")
+    def __init__(self, value: Any, path: str = "", *, file: object = None, action: str = AGAIN) -> None:
         self.path = path
+        self._file = file
+        self._action = action
+        if not isinstance(value, dict):
+            raise self.bad("", value, "an object")
         self._left = dict(value)
 
     def inner(self, key: str) -> str:
-        """Return the path of a field."""
-        return f"{self.path}.{key}" if self.path else key
+        """Return the path of a field, or of the object if the key is empty."""
+        return f"{self.path}.{key}" if self.path and key else self.path or key
+
+    def bad(self, key: str, value: object, expected: str) -> TokenizerFormatError:
+        """Return the error for the value of a field."""
+        return self._error(self.inner(key), f"is {shown(value)}; expected {expected}")
+
+    def _error(self, place: str, found: str) -> TokenizerFormatError:
+        if self._file is None:
+            return refused(place, found, self._action)
+        return TokenizerFormatError(f"`{self._file}`: {place or 'the content'} {found}: {self._action}")
 
     def take(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
         """Return a field, checked to be of one of the given types; `default` if the object lacks it."""
         if key not in self._left:
             if default is _REQUIRED:
-                raise refused(self.path, f"has no {shorten(key)}", "correct the file, or get it again")
+                raise self._error(self.path, f"has no {shorten(key)}")
             return default
         value = self._left.pop(key)
         if type(value) not in kinds and not (float in kinds and type(value) is int):
-            names = " or ".join(_NAMES[kind] for kind in kinds)
-            raise refused(self.inner(key), f"is {shown(value)}; expected {names}", "correct the file, or get it again")
+            raise self.bad(key, value, " or ".join(_NAMES[kind] for kind in kinds))
         return value
+
+    def object_at(self, key: str, value: Any) -> Fields:
+        """Return the fields of an object within this one."""
+        return Fields(value, self.inner(key), file=self._file, action=self._action)
 
     def done(self) -> None:
         """Raise if fields were not taken: unknown fields may change ids."""
@@ -93,25 +114,6 @@ def read_byte_level(fields: Fields) -> tuple[bool, bool]:
     prefix = fields.take("add_prefix_space", bool)
     fields.take("trim_offsets", bool)
     return prefix, fields.take("use_regex", bool, default=True)
-
-
-def typed_field(path: object, fields: Any, key: str, *kinds: type, action: str, parent: str = "") -> Any:
-    """Return the value of a key of an object in a file, checked to be of one of the given types.
-
-    For the message, `parent` is the path of the object within the file, and `action` what to do.
-    """
-    if not isinstance(fields, dict):
-        raise bad_field(path, parent or "the content", fields, "an object", action)
-    value = fields.get(key)
-    if type(value) not in kinds:
-        names = " or ".join(_NAMES[kind] for kind in kinds)
-        raise bad_field(path, f"{parent}.{key}" if parent else key, value, names, action)
-    return value
-
-
-def bad_field(path: object, key: str, value: object, expected: str, action: str) -> TokenizerFormatError:
-    """Return the error for a value in a file."""
-    return TokenizerFormatError(f"`{path}`: {key} is {shown(value)}; expected {expected}: {action}")
 
 
 def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:
