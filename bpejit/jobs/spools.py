@@ -84,7 +84,7 @@ class GrowingFile:
         return self._hasher.hexdigest()
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes, or the bytes of an array.
+        """Append bytes, or the bytes of an array; a closed file is opened again.
 
         Raises
         ------
@@ -94,6 +94,8 @@ class GrowingFile:
         if not data.nbytes:  # it cannot be cast
             return
         data = data.cast("B")
+        if self._file.closed:
+            self._file = self.path.open("ab", buffering=0)
         with self._hasher.updating(data):
             _write_all(self._file, data)
         self.size += data.nbytes

@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bpejit.arrays import Array
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import Finished, JobPlan, PartSink, SharedPlan
 from bpejit.jobs.running import finish_job
+from bpejit.jobs.spools import GrowingFile
 from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.storage.remote import is_remote
-from bpejit.t2t.datagen.dataset_files import UnshuffledShards
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.generation_job import (
     FeatureVocabulary,
@@ -32,6 +33,9 @@ from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
 if TYPE_CHECKING:
     from bpejit.engines.ray_cluster import RayCluster
     from bpejit.engines.ray_worker import TaskReport
+
+MOST_OPEN = 256
+"""Number of unshuffled shards that are open at a time."""
 
 
 @dataclass(frozen=True)
@@ -139,33 +143,52 @@ class ShardSink(PartSink):
         Of the shards.
     checkpoint : dict, optional
         The last checkpoint of the part; None to begin.
+
+    Raises
+    ------
+    OSError, OutputError
+        As `GrowingFile`.
     """
 
     def __init__(self, folder: Path, names: list[str], checkpoint: Mapping[str, Any] | None) -> None:
-        known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
-        self._shards = UnshuffledShards(folder, names, *known)
-        self._records = [0] * len(names) if checkpoint is None else list(checkpoint["records"])
-        self._features: Sequence[str] = () if checkpoint is None else checkpoint.get("features", ())
+        known = checkpoint or {"sizes": [0] * len(names), "hashes": [None] * len(names), "records": [0] * len(names)}
+        self._files = []
+        self._open: dict[int, GrowingFile] = {}
+        for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):
+            file = GrowingFile(folder / name, size, sha256)
+            file.close()
+            self._files.append(file)
+        self._records = list(known["records"])
+        self._features: Sequence[str] = known.get("features", ())
+        self._changed = set(range(len(names)))
 
     def write(self, result: GeneratedChunk) -> tuple[int, int]:
         """Append the records of a chunk; return the numbers of ids and of examples."""
         bounds = result.bounds.tolist()
         for index, count in enumerate(result.counts.tolist()):
             if count:
-                self._shards.append(result.first + index, result.data[bounds[index] : bounds[index + 1]])
+                self._append(result.first + index, result.data[bounds[index] : bounds[index + 1]])
                 self._records[result.first + index] += count
         self._features = self._features or result.features
         return result.n_tokens, result.n_documents
 
+    def _append(self, shard: int, data: Array) -> None:
+        self._open.pop(shard, None)
+        if len(self._open) >= MOST_OPEN:
+            self._open.pop(next(iter(self._open))).close()
+        self._open[shard] = self._files[shard]  # the last one is closed last
+        self._changed.add(shard)
+        self._files[shard].write(data.data)
+
     def state(self) -> dict[str, Any]:
         """Return sizes, hashes and numbers of records of the shards, and the names of the features."""
-        shards = self._shards
-        counts = {"sizes": list(shards.sizes), "hashes": shards.hashes, "records": list(self._records)}
-        return {**counts, "features": self._features}
+        sizes, hashes = [file.size for file in self._files], [file.sha256 for file in self._files]
+        return {"sizes": sizes, "hashes": hashes, "records": list(self._records), "features": self._features}
 
     def changed(self) -> list[Path]:
         """Return the shards that have changed since the last call."""
-        return self._shards.changed()
+        shards, self._changed = self._changed, set()
+        return [self._files[shard].path for shard in sorted(shards)]
 
     def finish(self) -> dict[str, Any]:
         """Return the state."""
@@ -173,7 +196,8 @@ class ShardSink(PartSink):
 
     def close(self) -> None:
         """Close the shards."""
-        self._shards.close()
+        for file in self._open.values():
+            file.close()
 
 
 class _ShardEngine:

@@ -83,8 +83,7 @@ def label_vocabulary(labels: tuple[str, ...]) -> FeatureVocabulary:
 
 
 def _encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Ids:
-    if texts.known_ends is not None:
-        # A text with line breaks, which the kernels take for the end of a text.
+    if not texts.are_lines:  # the kernels take a line break for the end of a text
         return _encode_one_by_one(encoder, texts, place)
     blocks = list(encoder.encode_lines(texts.lines, append_eos=True))
     ids = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
@@ -262,9 +261,8 @@ def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int
 
 def _checksum(block: SampleBlock) -> bytes:
     arrays: list[Array] = []
-    for given in block.texts.values():
-        lines = np.frombuffer(given.lines, dtype=np.uint8)
-        arrays += [lines, np.empty(0, np.int64) if given.known_ends is None else given.known_ends]
+    for texts in block.texts.values():
+        arrays += [np.frombuffer(texts.lines, dtype=np.uint8), texts.ends]
     arrays += [array for pair in block.ready.values() for array in pair]
     return checksum(*arrays, np.array([block.skipped.count]))
 

@@ -118,12 +118,12 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
         scratch = Path(temporary if options.tmp_dir is None else arguments.path("tmp_dir", options.tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
-        samples = plan_samples(problem, folder, scratch, options.job, form, strict=options.strict)
+        names, units, sources = plan_samples(problem, folder, scratch, options.job, form, strict=options.strict)
         planned = working_time()
         if not options.dry_run:
             if not options.job.resume:  # otherwise a data set that exists may be the same one
-                check: Any = samples.names.check if remote is None else partial(check_remote, remote, samples.names)
-                check(samples.paths, overwrite=options.job.overwrite)
+                check: Any = names.check if remote is None else partial(check_remote, remote, names)
+                check([source.path for source in sources], overwrite=options.job.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote.base, wanted, folder)
@@ -132,7 +132,7 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         if remote is not None and not options.dry_run:
             store_vocabularies(remote.base, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(problem, samples, vocabularies or {}, options, remote)
+        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, remote)
         paths = _report_paths([folder / name for name in wanted], remote)
         work = options.workers, options.engine, options.ray_address
         if options.dry_run:
@@ -167,35 +167,17 @@ def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationRe
     return _report(result, result.seconds.finish)
 
 
-@dataclass(frozen=True)
-class SamplePlan:
-    """The samples of a data set before they are encoded.
+def plan_samples(
+    problem: Problem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
+) -> tuple[DatasetOutputs, list[SampleUnit], list[Source]]:
+    """Divide the samples of a data set into units; `folder` is that of the data, and `scratch` that of temporary files.
 
-    Parameters
-    ----------
+    Returns
+    -------
     names : DatasetOutputs
     units : list of SampleUnit
     sources : list of Source
         The inputs of a problem that a file describes.
-    per_split : bool
-        Whether each split has samples of its own.
-    """
-
-    names: DatasetOutputs
-    units: list[SampleUnit]
-    sources: list[Source]
-    per_split: bool
-
-    @property
-    def paths(self) -> list[str]:
-        """The paths of the inputs."""
-        return [source.path for source in self.sources]
-
-
-def plan_samples(
-    problem: Problem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
-) -> SamplePlan:
-    """Divide the samples of a data set into units; `folder` is that of the data, and `scratch` that of temporary files.
 
     Raises
     ------
@@ -205,12 +187,11 @@ def plan_samples(
         If an input is a pipe.
     """
     splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
-    per_split = bool(problem.is_generate_per_split)
     names = DatasetOutputs(folder / problem.dataset_filename(), splits, form.suffix)
     chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
     units: list[SampleUnit] = []
     read: list[Source] = []
-    for index, (split, _) in enumerate(splits if per_split else splits[:1]):
+    for index, (split, _) in enumerate(splits if problem.is_generate_per_split else splits[:1]):
         inputs = problem.inputs_of(split)
         if inputs is None:
             layout = Layout(problem.text_features, strict=strict, chunk_bytes=chunk_bytes)
@@ -227,21 +208,22 @@ def plan_samples(
             )
         layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
         units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
-    return SamplePlan(names, units, read, per_split)
+    return names, units, read
 
 
 def plan_dataset(
     problem: Problem,
-    samples: SamplePlan,
+    names: DatasetOutputs,
+    units: list[SampleUnit],
+    sources: list[Source],
     vocabularies: Mapping[str, FeatureVocabulary],
     options: GenerationOptions,
     remote: RemoteOutput | None,
 ) -> DatasetPlan:
     """Return the plan of a data set."""
-    names = samples.names
     n_shards = [shards for _, shards in names.splits]
     firsts = [sum(n_shards[:index]) for index in range(len(n_shards))]
-    slots = tuple(zip(firsts, n_shards, strict=True)) if samples.per_split else ((0, sum(n_shards)),)
+    slots = tuple(zip(firsts, n_shards, strict=True)) if problem.is_generate_per_split else ((0, sum(n_shards)),)
     prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
     settings = GenerationSettings(
         slots, options.job.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
@@ -251,7 +233,7 @@ def plan_dataset(
         "data_set": problem.dataset_filename(),
         "format": options.format,
         "splits": [list(split) for split in names.splits],
-        "divides_samples": not samples.per_split and len(names.splits) > 1,
+        "divides_samples": not problem.is_generate_per_split and len(names.splits) > 1,
         "vocab_type": problem.vocab_type,
         "vocabularies": {
             name: {"sha256": vocabulary.sha256, "vocab_size": vocabulary.vocab_size}
@@ -264,8 +246,7 @@ def plan_dataset(
         "shuffled": settings.reorders,
         "seed": options.job.seed,
         "unit_bytes": options.job.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in samples.sources],
+        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources],
     }
-    units = samples.units
     mine = slice_units(units, options.job.part)
     return DatasetPlan(names, job, options.job, units, mine, remote, vocabularies, settings, options.max_memory)

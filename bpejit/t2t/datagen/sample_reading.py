@@ -14,7 +14,14 @@ from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkRea
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents, texts_from_list
+from bpejit.t2t.datagen.texts_of_features import (
+    FeatureTexts,
+    line_ends,
+    terminated,
+    texts_from_documents,
+    texts_from_lines,
+    texts_from_list,
+)
 from bpejit.t2t.subword_files import strip_lines
 
 CHUNK_BYTES = 1 << 20
@@ -141,7 +148,7 @@ def read_line_ranges(layout: Layout, ranges: Sequence[LineRange], reader: ChunkR
     elif layout.form == RECORDS:
         texts, indices = _parse_records(blocks[0], layout, skips)
     else:
-        texts = {name: FeatureTexts(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
+        texts = {name: texts_from_lines(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
         indices = np.arange(len(texts[layout.names[0]]))
     return skips.without_empty(texts, indices)
 
@@ -290,7 +297,7 @@ def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str
     texts = {}
     for number, name in enumerate(layout.names):
         column = data[feature == number].tobytes()
-        texts[name] = FeatureTexts(strip_lines(column.replace(b"\t", b"\n")))
+        texts[name] = texts_from_lines(strip_lines(column.replace(b"\t", b"\n")))
     return texts, indices
 
 

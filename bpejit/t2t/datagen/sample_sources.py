@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, repeat
@@ -29,7 +29,7 @@ from bpejit.t2t.datagen.sample_reading import (
     read_line_ranges,
     read_texts,
 )
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_list
 
 JSON_LINES = "jsonl"
 
@@ -146,17 +146,38 @@ def range_chunks(
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     """Yield the lines of an input that is read from its start to its end."""
     line = 1
-    for data, n_read in _stream_blocks(source, layout.chunk_bytes):
-        lines = LineRange(source.path, 0, 0, line, data)
-        yield SampleChunk(partial(read_line_ranges, layout, (lines,)), n_read, data)
-        line += data.count(b"\n")
+    n_raw = 0
+    rest = b""
+    with source.open_stream() as stream:
+        while data := stream.read_fully(max(layout.chunk_bytes, len(rest))):
+            data = rest + data
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield _lines_chunk(layout, source, line, data[:cut], stream.n_raw - n_raw)
+                line += data.count(b"\n")
+                n_raw = stream.n_raw
+            rest = data[cut:]
+        if rest:
+            yield _lines_chunk(layout, source, line, rest, stream.n_raw - n_raw)
+
+
+def _lines_chunk(layout: Layout, source: Source, line: int, data: bytes, n_read: int) -> SampleChunk:
+    lines = LineRange(source.path, 0, 0, line, data)
+    return SampleChunk(partial(read_line_ranges, layout, (lines,)), n_read, data)
 
 
 def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     """Yield rows of Parquet or Arrow with a single text."""
-    for chunk in _record_chunks(source, layout.chunk_bytes):
-        n_read = int(getattr(chunk, "n_read", 0) or 0)
-        yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, chunk.data)
+    with ExitStack() as stack:
+        stack.enter_context(_naming_keys())
+        if source.is_stream:
+            stream = stack.enter_context(source.open_stream())
+            chunks = load_format(stream.input_format).stream_chunks(stream, source, layout.chunk_bytes)
+        else:
+            chunks = load_format(source.input_format).chunks(source, layout.chunk_bytes)
+        for chunk in chunks:
+            n_read = int(getattr(chunk, "n_read", 0) or 0)
+            yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, chunk.data)
 
 
 def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[SampleChunk]:
@@ -168,7 +189,7 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
         If an input has fewer texts than another one, or a record without a text.
     """
     streams = [_texts(source, layout) for source in sources]
-    waiting: list[FeatureTexts] = [FeatureTexts(b"") for _ in streams]
+    waiting: list[FeatureTexts] = [texts_from_list([]) for _ in streams]
     unit = _unit_name(sources[0])
     first = 1
     n_read = 0
@@ -214,31 +235,6 @@ def ends_early(
 
 def _unit_name(source: Source) -> str:
     return "line" if source.input_format in (TEXT, JSON_LINES) else "row"
-
-
-def _stream_blocks(source: Source, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the lines of an input that is read from its start to its end, in blocks, and the bytes read for each."""
-    with source.open_stream() as stream:
-        rest = b""
-        n_raw = 0
-        while data := stream.read_fully(max(chunk_bytes, len(rest))):
-            data = rest + data
-            cut = data.rfind(b"\n") + 1
-            rest = data[cut:]
-            if cut:
-                yield data[:cut], stream.n_raw - n_raw
-                n_raw = stream.n_raw
-        if rest:
-            yield rest, stream.n_raw - n_raw
-
-
-def _record_chunks(source: Source, chunk_bytes: int) -> Iterator[Any]:
-    with _naming_keys():
-        if source.is_stream:
-            with source.open_stream() as stream:
-                yield from load_format(stream.input_format).stream_chunks(stream, source, chunk_bytes)
-        else:
-            yield from load_format(source.input_format).chunks(source, chunk_bytes)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from bpejit.t2t.datagen.generation_job import (
 from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, calling, labels_of, text_of
 from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_list
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_lines, texts_from_list
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
@@ -169,7 +169,7 @@ def _build(
             return
         counter = TokenCounter()
         for some in texts:
-            if some.known_ends is None:
+            if some.are_lines:
                 counter.add_lines(some.lines)
             else:
                 for text in some.texts():
@@ -260,7 +260,7 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) 
                     for lines, n_read in sample_lines(source, inputs.file_byte_budget):
                         done += n_read
                         report("sample", done, None, "bytes")
-                        yield FeatureTexts(terminated(lines))
+                        yield texts_from_lines(terminated(lines))
             continue
         for some, n_read in _sample_chunks(sources, inputs, features):
             done += n_read

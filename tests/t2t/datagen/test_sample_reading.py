@@ -17,7 +17,7 @@ from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
 from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout, gather_sequences
 from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, texts_from_documents, texts_from_list
+from bpejit.t2t.datagen.texts_of_features import texts_from_documents, texts_from_list
 
 PAIR = ("inputs", "targets")
 LINES = st.lists(st.text(alphabet="ab \té\u3000\r", max_size=8), max_size=30)
@@ -119,5 +119,5 @@ def test_gather_sequences(rows: list[list[int]], data: st.DataObject) -> None:
 
 
 def test_empty_texts() -> None:
-    nothing = FeatureTexts(b"")
+    nothing = texts_from_list([])
     assert (len(nothing), nothing.texts(), nothing.adjacent()[0]) == (0, [], b"")
