@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
@@ -40,11 +39,8 @@ def _narrow(values: Array) -> Array:
     return values.astype(_WIDTHS[width])
 
 
-class BlockReading(Protocol):
-    """A function that returns the next `size` bytes of a file, or fewer at its end."""
-
-    def __call__(self, size: int, /) -> bytes:
-        """Read."""
+BlockReading = Callable[[int], bytes]
+"""A function that returns the next bytes of a file, or fewer at its end."""
 
 
 def read_block(read: BlockReading) -> PretokenTable | None:

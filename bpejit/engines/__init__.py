@@ -17,11 +17,30 @@ import os
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.engines.registry import AUTO, engine_descriptions, engine_names, load_engine, register, unregister
 from bpejit.errors import EngineError
+from bpejit.registry import AUTO, Registry
 
 if TYPE_CHECKING:
     from bpejit.engines.base import Engine
+
+_engines: Registry[Engine] = Registry(
+    "engine",
+    {
+        "serial": ("bpejit.engines.serial:SerialEngine", "one worker in the calling thread"),
+        "threads": ("bpejit.engines.threads:ThreadEngine", "a pool of threads"),
+        "processes": ("bpejit.engines.processes:ProcessEngine", "a pool of processes"),
+    },
+    reserved=AUTO,
+    error=EngineError,
+)
+
+register, unregister = _engines.register, _engines.unregister
+"""Add and remove an engine (see `Registry`) that functions and commands select by name: a class or function that takes the
+number of workers and returns a `bpejit.engines.base.Engine`.
+"""
+
+engine_names, engine_descriptions = _engines.names, _engines.descriptions
+"""Return the names of all engines, without `auto`, and their descriptions."""
 
 RAY = "ray"
 """The name that runs the parts of a job on a Ray cluster, in functions and commands that have jobs with parts."""
@@ -35,47 +54,6 @@ def count_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def check_engine_options(
-    workers: int | None, engine: str, chunk_bytes: int, *, clusters: bool = False
-) -> tuple[int | None, str, int]:
-    """Return the options that control how work is distributed, validated.
-
-    Parameters
-    ----------
-    workers, engine, chunk_bytes
-        As given.
-    clusters : bool
-        Whether the caller can run on a cluster.
-
-    Raises
-    ------
-    ArgumentTypeError, OptionError, EngineError
-    """
-    from bpejit.kernels.constants import MAX_TEXT_BYTES
-
-    return (
-        arguments.optional_whole_number("workers", workers, least=1, error=EngineError),
-        arguments.choice("engine", engine, (AUTO, *engine_names(), *([RAY] if clusters else [])), error=EngineError),
-        arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
-    )
-
-
-def check_ray_address(ray_address: str | None, engine: str) -> str | None:
-    """Return the address of a Ray cluster, which needs the engine `ray`.
-
-    Raises
-    ------
-    ArgumentTypeError, EngineError
-    """
-    address = arguments.optional_string("ray_address", ray_address)
-    if address is not None and engine != RAY:
-        raise EngineError(
-            f"ray_address is given, and engine is {engine!r}; expected the engine that uses it: give `engine='ray'`, or leave "
-            "`ray_address=` out"
-        )
-    return address
 
 
 def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, returns_arrays: bool) -> str:
@@ -136,7 +114,7 @@ def make_engine(
     chosen = name
     if name == AUTO:
         chosen = choose_engine(count, input_bytes=input_bytes, releases_gil=releases_gil, returns_arrays=returns_arrays)
-    engine = load_engine(chosen)(count)
+    engine = _engines.factory(chosen)(count)
     import logging  # not above: the help of commands, which lists the engines, needs no logging
 
     logging.getLogger("bpejit.engines").debug(
@@ -149,8 +127,6 @@ __all__ = [
     "AUTO",
     "RAY",
     "SERIAL_BYTES",
-    "check_engine_options",
-    "check_ray_address",
     "choose_engine",
     "count_cpus",
     "engine_descriptions",

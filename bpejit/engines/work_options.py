@@ -5,15 +5,9 @@ from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
 from bpejit.corpus.reading_options import CHUNK_BYTES
-from bpejit.engines import (
-    AUTO,
-    RAY,
-    check_engine_options,
-    check_ray_address,
-    engine_descriptions,
-    engine_names,
-)
+from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
 from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import EngineError
 from bpejit.options import Option
 
 
@@ -127,10 +121,21 @@ def checked_work(options: Mapping[str, Any]) -> dict[str, Any]:
     ------
     ArgumentTypeError, OptionError, EngineError
     """
-    clusters = "ray_address" in options
-    report = arguments.progress(options.get("progress")) or no_progress
-    workers, engine, chunk_bytes = check_engine_options(
-        options["workers"], options["engine"], options.get("chunk_bytes", CHUNK_BYTES), clusters=clusters
-    )
-    found = {"workers": workers, "engine": engine, "chunk_bytes": chunk_bytes, "report": report}
-    return found | ({"ray_address": check_ray_address(options["ray_address"], engine)} if clusters else {})
+    from bpejit.kernels.constants import MAX_TEXT_BYTES
+
+    clusters = [RAY] if "ray_address" in options else []
+    chunk_bytes = options.get("chunk_bytes", CHUNK_BYTES)
+    found = {
+        "report": arguments.progress(options.get("progress")) or no_progress,
+        "workers": arguments.optional_whole_number("workers", options["workers"], least=1, error=EngineError),
+        "engine": arguments.choice("engine", options["engine"], (AUTO, *engine_names(), *clusters), error=EngineError),
+        "chunk_bytes": arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
+    }
+    if clusters:
+        found["ray_address"] = address = arguments.optional_string("ray_address", options["ray_address"])
+        if address is not None and found["engine"] != RAY:
+            raise EngineError(
+                f"ray_address is given, and engine is {found['engine']!r}; expected the engine that uses it: give "
+                "`engine='ray'`, or leave `ray_address=` out"
+            )
+    return found

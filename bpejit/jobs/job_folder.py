@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from bpejit.errors import OutputError
 from bpejit.storage.files import write_error
-from bpejit.storage.temporary import remove, sync_file, sync_folders
+from bpejit.storage.temporary import name_new, remove, sync_file, sync_folders, taken
 
 try:
     import fcntl
@@ -160,17 +160,10 @@ def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     OSError
     """
     with _written(path, fields, synced=synced) as written:
-        try:
-            path.hardlink_to(written)
-        except FileExistsError:
-            return False
-        except (OSError, NotImplementedError):  # a file system without hard links
-            if path.exists():
-                return False
-            written.replace(path)
-        if synced:
+        is_new = name_new(written, path)
+        if synced and is_new:
             sync_folders([path.parent])
-        return True
+        return is_new
 
 
 @contextmanager
@@ -327,21 +320,8 @@ def _take(descriptor: int, path: Path, what: str) -> bool:
 
 def is_held(folder: Path) -> bool:
     """Return True if a process of this machine, or of one that shares its locks, holds the lock of a folder."""
-    if fcntl is None:
-        return False
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # several processes may look at a time
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
+    with taken(folder / LOCK, shared=True) as free:
+        return free is False
 
 
 def remove_folder(folder: Path) -> int:

@@ -45,6 +45,7 @@ from bpejit.storage.temporary import (
     hidden,
     is_this_boot,
     lock,
+    name_new,
     remove,
     remove_leftovers,
     sync_file,
@@ -118,11 +119,11 @@ class Exchange:
             try:
                 self._write_journal(stack)
                 self._apply()
-                _finish(self._entries, self._journal)
+                _finish(self._entries, [], self._journal)
             except BaseException:
                 if self._is_ours():
                     with suppress(OSError, OutputError):
-                        _settle(self._entries, self._journal)
+                        _settle(self._entries, [], self._journal)
                 if self._written is not None:
                     remove(self._written)
                 raise
@@ -145,7 +146,9 @@ class Exchange:
         self._file.write(json.dumps(fields).encode("ascii"))
         self._file.flush()
         sync_file(self._file.fileno())
-        _name_journal(self._written, self._journal)
+        if not name_new(self._written, self._journal):
+            raise OutputError(_busy(self._journal))
+        remove(self._written)
         sync_folders([home])
 
     def _apply(self) -> None:
@@ -169,50 +172,12 @@ def _relative(path: Path | None, home: Path) -> str | None:
     return path.name if path.parent == home else str(path)
 
 
-def _name_journal(written: Path, journal: Path) -> None:
-    """Rename a journal to its final name, unless another process has one there."""
-    try:
-        journal.hardlink_to(written)
-        written.unlink()
-    except FileExistsError as cause:
-        raise OutputError(_busy(journal)) from cause
-    except (OSError, NotImplementedError):  # a file system without hard links
-        if journal.exists():
-            raise OutputError(_busy(journal)) from None
-        written.replace(journal)
-
-
 def _set_aside(entry: Entry) -> None:
     """Give the old content its second name; the target exists throughout if the file system has hard links."""
     try:
         entry.aside.hardlink_to(entry.target)
     except (OSError, NotImplementedError):  # a file system without hard links
         entry.target.rename(entry.aside)
-
-
-def _settle_here(entries: list[Entry], others: list[Entry], journal: Path) -> None:
-    """Roll back or finish an exchange as far as it concerns the folder of the journal; `others` are files elsewhere.
-
-    They keep their hidden files, and the journal lists them until their command runs again.
-    """
-    target, staged = entries[-1].target, entries[-1].staged
-    if staged is None or not os.path.lexists(staged):  # it was committed
-        _finish(entries, journal, keeps=[entry.aside for entry in others])
-        return
-    states = {_state(entry) for entry in others}
-    if states == {"old"}:
-        _roll_back(entries)
-    elif states == {"new"}:
-        for entry in entries[:-1]:
-            _replace(entry)
-        sync_folders([journal.parent])
-        staged.replace(target)
-        _finish(entries, journal, keeps=[entry.aside for entry in others])
-    else:
-        raise OutputError(
-            f"an earlier run was interrupted while it replaced `{target}` and files in other folders, such as "
-            f"`{others[0].target}`; expected to read complete files: run that command again"
-        )
 
 
 def _state(entry: Entry) -> str:
@@ -233,32 +198,45 @@ def _replace(entry: Entry) -> None:
         entry.staged.replace(entry.target)
 
 
-def _settle(entries: list[Entry], journal: Path) -> None:
-    """Roll back an exchange that was not committed, or finish one that was."""
+def _settle(entries: list[Entry], others: list[Entry], journal: Path) -> None:
+    """Roll back an exchange that was not committed, or finish one that was.
+
+    `others` are files that this run does not change. They keep their hidden files, and the journal lists them until their
+    command runs again; the exchange is finished beside the journal alone if all of them are new.
+    """
     if not os.path.lexists(journal):
         return
-    target, staged = entries[-1].target, entries[-1].staged
+    target = entries[-1].target
+    staged = entries[-1].staged
     saved = [entry.aside for entry in entries if os.path.lexists(entry.aside)]
-    if staged is not None and os.path.lexists(staged):
-        _undo(entries, journal)
-    elif os.path.lexists(target) or not saved:
-        _finish(entries, journal)
+    states = {_state(entry) for entry in others}
+    if staged is None or not os.path.lexists(staged):  # it was committed
+        if saved and not others and not os.path.lexists(target):
+            raise OutputError(
+                f"an earlier run was interrupted while it replaced `{target}`, and that file was removed since; the "
+                f"content before that run is {', '.join(f'`{path}`' for path in saved)}: rename the files to keep, remove the "
+                f"others and `{journal}`, and run again"
+            )
+        _finish(entries, others, journal)
+    elif states <= {"old"}:
+        _roll_back(entries)
+        sync_folders([entry.target.parent for entry in entries])
+        if not others:
+            journal.unlink()
+            sync_folders([journal.parent])
+            for path in (entry.staged for entry in entries if entry.staged is not None):
+                remove(path)
+    elif states == {"new"}:
+        for entry in entries[:-1]:
+            _replace(entry)
+        sync_folders([journal.parent])
+        staged.replace(target)
+        _finish(entries, others, journal)
     else:
         raise OutputError(
-            f"an earlier run was interrupted while it replaced `{target}`, and that file was removed since; the "
-            f"content before that run is {', '.join(f'`{path}`' for path in saved)}: rename the files to keep, remove the "
-            f"others and `{journal}`, and run again"
+            f"an earlier run was interrupted while it replaced `{target}` and files in other folders, such as "
+            f"`{others[0].target}`; expected to read complete files: run that command again"
         )
-
-
-def _undo(entries: list[Entry], journal: Path) -> None:
-    _roll_back(entries)
-    sync_folders([entry.target.parent for entry in entries])
-    journal.unlink()
-    sync_folders([journal.parent])
-    for entry in entries:
-        if entry.staged is not None:
-            remove(entry.staged)
 
 
 def _roll_back(entries: list[Entry]) -> None:
@@ -279,10 +257,11 @@ def _roll_back(entries: list[Entry]) -> None:
             )
 
 
-def _finish(entries: list[Entry], journal: Path, *, keeps: Iterable[Path] = ()) -> None:
+def _finish(entries: list[Entry], others: list[Entry], journal: Path) -> None:
+    """Remove the old files of an exchange, and the journal once none is left."""
     for entry in entries:
         remove(entry.aside)
-    if not any(os.path.lexists(path) for path in (*keeps, *(entry.aside for entry in entries))):
+    if not any(os.path.lexists(entry.aside) for entry in (*others, *entries)):
         remove(journal)
 
 
@@ -352,10 +331,7 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], t
                 continue
             here = [entry for entry in entries if _may_change(entry, folder, wanted, tree)]
             try:
-                if len(here) == len(entries):
-                    _settle(entries, journal)
-                else:
-                    _settle_here(here, [entry for entry in entries if entry not in here], journal)
+                _settle(here, [entry for entry in entries if entry not in here], journal)
             except OutputError as cause:
                 if mine:
                     raise error(str(cause)) from cause

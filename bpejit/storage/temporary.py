@@ -83,8 +83,14 @@ def is_linked(descriptor: int) -> bool:
 
 
 @contextmanager
-def taken(path: Path) -> Iterator[bool | None]:
+def taken(path: Path, *, shared: bool = False) -> Iterator[bool | None]:
     """Hold the lock of a file for the duration of the context.
+
+    Parameters
+    ----------
+    path : Path
+    shared : bool
+        Whether several processes may hold it in this way.
 
     Yields
     ------
@@ -102,7 +108,7 @@ def taken(path: Path) -> Iterator[bool | None]:
             yield None
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             state: bool | None = True if is_linked(descriptor) else None
         except BlockingIOError:
             state = False
@@ -111,6 +117,19 @@ def taken(path: Path) -> Iterator[bool | None]:
         yield state
     finally:
         os.close(descriptor)
+
+
+def name_new(written: Path, path: Path) -> bool:
+    """Give a complete file a name that no file has yet; return False if one has. The other name may stay."""
+    try:
+        path.hardlink_to(written)
+    except FileExistsError:
+        return False
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if path.exists():
+            return False
+        written.replace(path)
+    return True
 
 
 def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:

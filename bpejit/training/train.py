@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
-from bpejit.corpus.chunks import CHUNK_BYTES, iterate_texts
+from bpejit.corpus.chunks import iterate_texts
 from bpejit.corpus.contents import named_inputs
 from bpejit.corpus.input_paths import Inputs
 from bpejit.counting.count_corpus import count_corpus, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.engines import AUTO, RAY, check_engine_options, count_cpus
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines import AUTO, RAY, count_cpus
+from bpejit.engines.base import Progress
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
 from bpejit.formats.folder_writing import check_folder, save_folder
@@ -326,10 +326,9 @@ def train_model_from_counts(
     config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
     merges = chosen(MergeOptions, options)
     settings = VocabularySettings.checked(vocab_size, counts.special_tokens, config, **merges)
-    workers, engine, _ = check_engine_options(options["workers"], engine, CHUNK_BYTES, clusters=True)
-    report = arguments.progress(options["progress"]) or no_progress
-    threads = thread_count(workers, engine)
-    return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report, keep=True)
+    work = checked_work({**options, "engine": engine, "ray_address": None})
+    threads = thread_count(work["workers"], work["engine"])
+    return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=work["report"], keep=True)
 
 
 def thread_count(workers: int | None, engine: str) -> int:
