@@ -10,7 +10,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, Skipped
-from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.input_streams import InputStream, open_input, read_bytes
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
@@ -311,7 +311,7 @@ class LinesChunk(NamedTuple):
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
-        lines, offset = self._read_lines(reader) if self.data is None else (self.data, 0)
+        lines, offset = self._read_lines() if self.data is None else (self.data, 0)
 
         def line_number(position: int) -> int:
             if self.data is not None:
@@ -323,14 +323,14 @@ class LinesChunk(NamedTuple):
         specials = self.form.has_specials(self.options)
         return documents_block(reader, texts, ends, specials=specials, n_read=self.n_read, skipped=skipped, columns=columns)
 
-    def _read_lines(self, reader: ChunkReader) -> tuple[bytes, int]:
+    def _read_lines(self) -> tuple[bytes, int]:
         """Return the lines of the range, and the position of the first one in the file."""
         before = 0 if self.at_line else 1
         begin = self.start - before
         limit = self.form.limit(self.options)
-        with reader.open(self.path) as file:
+        with open_input(self.path) as file:
             file.seek(begin)
-            data = reader.read_bytes(file, self.path, self.stop - begin)
+            data = read_bytes(file, self.path, self.stop - begin)
             skip = 0
             if before:
                 skip = data.find(b"\n") + 1
@@ -339,7 +339,7 @@ class LinesChunk(NamedTuple):
             if data and not data.endswith(b"\n"):
                 parts = [data]
                 length = len(data) - (data.rfind(b"\n") + 1)
-                while more := reader.read_bytes(file, self.path, _READ_ON, partly=True):
+                while more := read_bytes(file, self.path, _READ_ON, partly=True):
                     end = more.find(b"\n") + 1
                     length += end or len(more)
                     # Of a line that is too large, no more is kept than shows it.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.input_streams import open_input, reading_input
+from bpejit.corpus.input_streams import open_input
 from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import TEXT_PADDING
@@ -220,53 +220,11 @@ class ChunkReader:
             self._text = np.empty(length + length // 4 + TEXT_PADDING, np.uint8)
         return self._text
 
-    def open(self, path: str) -> BinaryIO:
-        """Open a file for reading bytes."""
-        return open_input(path)
-
     def opened(self, path: str, open_file: Callable[[str], Any]) -> Any:
         """Return a file that `open_file` has opened, the same one as for the last chunk if it has the same path."""
         if self._opened is None or self._opened[0] != path:
             self._opened = path, open_file(path)
         return self._opened[1]
-
-    def fill(self, file: BinaryIO, path: str, start: int, target: memoryview) -> None:
-        """Fill a buffer from a file.
-
-        Raises
-        ------
-        CorpusError
-            If it cannot be read, or ends too early.
-        """
-        done = self._read_into(file, path, target)
-        if done < len(target):
-            raise shorter_file(path, start + done, start + len(target))
-
-    def read_bytes(self, file: BinaryIO, path: str, size: int, *, partly: bool = False) -> bytes:
-        """Return `size` bytes of a file; with `partly`, fewer at its end.
-
-        Raises
-        ------
-        CorpusError
-            If it cannot be read, or ends too early.
-        """
-        parts = []
-        done = 0
-        with reading_input(path):
-            while done < size and (data := file.read(size - done)):
-                parts.append(data)
-                done += len(data)
-        if done < size and not partly:
-            raise shorter_file(path, file.tell(), file.tell() + size - done)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    @staticmethod
-    def _read_into(file: BinaryIO, path: str, target: memoryview) -> int:
-        done = 0
-        with reading_input(path):
-            while done < len(target) and (count := file.readinto(target[done:])):  # type: ignore[attr-defined]
-                done += count
-        return done
 
     def line_number(self, path: str, position: int) -> int:
         """Return the number of the line that starts at a position of a file, from 1.
@@ -276,7 +234,7 @@ class ChunkReader:
         counted, start, lines = self._counted
         if counted != path or start > position:
             start = lines = 0
-        with self.open(path) as file:
+        with open_input(path) as file:
             lines += count_lines(file, start, position)
         self._counted = path, position, lines
         return lines + 1
@@ -290,11 +248,3 @@ def count_lines(file: Any, start: int, stop: int) -> int:
         found += data.count(b"\n")
         start += len(data)
     return found
-
-
-def shorter_file(path: str, found: int, expected: int) -> CorpusError:
-    """Return the error for a file that ends earlier than when it was listed."""
-    return CorpusError(
-        f"the input `{path}` became shorter while it was read: it ends at byte {found}; "
-        f"expected at least {expected} bytes: run again when the file is complete"
-    )

@@ -9,8 +9,7 @@ Texts that Python code provides (iterators of `str` or `bytes`, or of batches of
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -25,9 +24,9 @@ from bpejit.corpus.base import (
     normalize_documents,
     normalize_newlines,
 )
-from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader, shorter_file
+from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import column_documents, is_text
-from bpejit.corpus.input_streams import InputStream, open_ranges, reading_input
+from bpejit.corpus.input_streams import InputStream, fill_range
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import CHUNK_BYTES, InputOptions
 from bpejit.corpus.registry import TEXT, load_format
@@ -77,7 +76,7 @@ class FilesChunk(NamedTuple):
             if data is not None:
                 view[position : position + stop - start] = data[start:stop]
             else:
-                _read_file(path, start, view[position : position + stop - start])
+                fill_range(path, start, view[position : position + stop - start])
             position += stop - start
         return self._block(reader, text, ends)
 
@@ -87,30 +86,6 @@ class FilesChunk(NamedTuple):
             data, ends = normalize_documents(text[:size].tobytes(), ends)
             return documents_block(reader, data, ends, specials=True, n_read=size, separated=self.separated)
         return Block(text, size, size, True, ends, True, self.separated, size, size)
-
-
-def _read_file(path: str, start: int, target: memoryview) -> None:
-    """Fill a buffer from a file. This takes half the time of a file object, which is noticeable for 10,000 files."""
-    if is_remote(path):
-        with open_ranges(path) as file:
-            file.seek(start)
-            done = file.readinto(target)  # type: ignore[attr-defined]
-        if done < len(target):
-            raise shorter_file(path, start + done, start + len(target))
-        return
-    with reading_input(path, "the path and the disk"):
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            if start:
-                os.lseek(number, start, os.SEEK_SET)
-            done = 0
-            while done < len(target) and (data := os.read(number, len(target) - done)):
-                target[done : done + len(data)] = data
-                done += len(data)
-        finally:
-            os.close(number)
-    if done < len(target):
-        raise shorter_file(path, start + done, start + len(target))
 
 
 __all__ = ["CHUNK_BYTES", "CUT_WINDOW", "Chunk", "ChunkReader", "Chunker"]
@@ -160,9 +135,7 @@ class Chunk(NamedTuple):
         if self.data is not None:
             text[:length] = np.frombuffer(self.data, np.uint8)
         else:
-            with reader.open(self.path) as file:
-                file.seek(self.start)
-                reader.fill(file, self.path, self.start, text[:length].data)
+            fill_range(self.path, self.start, text[:length].data)
         cut = n_bytes = self.cut - self.start
         if reader.normalize_newlines:
             body, ahead = (normalize_newlines(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
@@ -208,8 +181,7 @@ class Chunker:
         self.chunk_bytes = self._chunk_bytes = chunk_bytes
         self.normalize_newlines = normalize_newlines
         self.group_files = group_files
-        self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)
-        self.ahead = max(4, self._longest_special)
+        self.ahead = max([4, *map(len, splitter.special_tokens)])
 
     def chunks(self, sources: Iterable[Source]) -> Iterator[AnyChunk]:
         """Yield the chunks of sources, in order.
@@ -302,17 +274,25 @@ class Chunker:
             Start of the text, or a cut before `position`.
         position, end : int
         """
+        cut = self.search(file, start, position, end, self.find_cut)
+        return end if cut < 0 else min(cut, end)
+
+    def search(self, file: BinaryIO, start: int, position: int, end: int, find: Callable[[bytes, int, int], int]) -> int:
+        """Return the first position from `position` on that `find` returns for a window of a file, or -1.
+
+        The other parameters are those of `next_cut`. The last window begins before `end`, and may be longer.
+        """
         window = CUT_WINDOW
         while position < end:
-            before = min(self._longest_special + 4, position - start)
+            before = min(2 * self.ahead, position - start)
             file.seek(position - before)
             data = file.read(before + window + self.ahead)
-            found = self.find_cut(data, before, min(before + window, len(data)))
+            found = find(data, before, min(before + window, len(data)))
             if found >= 0:
-                return min(position - before + found, end)
+                return position - before + found
             position += window
             window *= 2
-        return end
+        return -1
 
     def _stream_chunks(self, stream: InputStream, options: InputOptions) -> Iterator[AnyChunk]:
         separated = options.documents == "separator"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.input_streams import open_ranges, reading_input
+from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remote_file_system
@@ -61,26 +61,11 @@ def identify_input(source: Source) -> dict[str, str | None]:
     digest = hashlib.sha256(b"%d " % source.size)
     if source.kept is not None:
         digest.update(source.kept)
-        return {"sha256": digest.hexdigest()}
-    if is_remote(source.path):
-        with open_ranges(source.path) as file:
+    else:
+        with open_input(source.path) as file:
             for start in dict.fromkeys((0, max(source.size - SAMPLE_BYTES, 0))):
                 file.seek(start)
-                digest.update(file.read(min(SAMPLE_BYTES, source.size - start)))
-        return {"sha256": digest.hexdigest()}
-    with reading_input(source.path):
-        # Not through Path: there may be 10,000 small files, whose head is all that they contain.
-        number = os.open(source.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            for start in (0, max(source.size - SAMPLE_BYTES, 0)):
-                if start:
-                    os.lseek(number, start, os.SEEK_SET)
-                data = os.read(number, SAMPLE_BYTES)
-                digest.update(data)
-                if start == 0 and len(data) == source.size:
-                    break
-        finally:
-            os.close(number)
+                digest.update(read_bytes(file, source.path, min(SAMPLE_BYTES, source.size - start), partly=True))
     return {"sha256": digest.hexdigest()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -90,6 +91,62 @@ def reading_input(path: str, check: str = "the disk") -> Iterator[None]:
         raise CorpusError(
             f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check {check}, and run again"
         ) from error
+
+
+def read_bytes(file: BinaryIO, path: str, size: int, *, partly: bool = False) -> bytes:
+    """Return the next `size` bytes of a file; with `partly`, fewer at its end.
+
+    Raises
+    ------
+    CorpusError
+        If it cannot be read, or ends too early.
+    """
+    parts = []
+    done = 0
+    with reading_input(path):
+        while done < size and (data := file.read(size - done)):
+            parts.append(data)
+            done += len(data)
+    if done < size and not partly:
+        raise shorter_file(path, file.tell(), file.tell() + size - done)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def fill_range(path: str, start: int, target: memoryview) -> None:
+    """Fill a buffer with the bytes of a file, or of one at a URL, from a position on.
+
+    Raises
+    ------
+    CorpusError
+        If it cannot be read, or ends too early.
+    """
+    done = 0
+    with reading_input(path, "the path and the disk"):
+        if is_remote(path):
+            with open_ranges(path) as file:
+                file.seek(start)
+                done = file.readinto(target)  # type: ignore[attr-defined]
+        else:
+            # This takes half the time of a file object, which is noticeable for 10,000 files.
+            number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            try:
+                if start:
+                    os.lseek(number, start, os.SEEK_SET)
+                while done < len(target) and (data := os.read(number, len(target) - done)):
+                    target[done : done + len(data)] = data
+                    done += len(data)
+            finally:
+                os.close(number)
+    if done < len(target):
+        raise shorter_file(path, start + done, start + len(target))
+
+
+def shorter_file(path: str, found: int, expected: int) -> CorpusError:
+    """Return the error for a file that ends earlier than when it was listed."""
+    return CorpusError(
+        f"the input `{path}` became shorter while it was read: it ends at byte {found}; "
+        f"expected at least {expected} bytes: run again when the file is complete"
+    )
 
 
 class InputStream:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.base import find_line
-from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
+from bpejit.corpus.blocks import AnyChunk, Block, ChunkReader
 from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.registry import load_format
 from bpejit.corpus.sources import Source
@@ -143,30 +144,16 @@ def _ranges(source: Source, unit_bytes: int, chunker: Chunker, separator: bytes 
         yield begin, size, True
     with source.open() as file:
         while begin < size:
-            stop, ends_document = size, True
-            position = begin + unit_bytes
-            fallback = -1
-            ahead = chunker.ahead
-            window = CUT_WINDOW
-            while position < min(size, begin + 2 * unit_bytes):
-                before = min(2 * ahead, position - begin)
-                file.seek(position - before)
-                data = file.read(before + window + 2 * ahead)
-                cut = -1 if separator is None else _after_separator(data, before, before + window, chunker, separator)
-                if cut >= 0:
-                    stop = position - before + cut
-                    break
-                if fallback < 0:
-                    found = chunker.find_cut(data, before, min(before + window, len(data)))
-                    fallback = position - before + found if found >= 0 else -1
-                    if separator is None and found >= 0:
-                        stop, ends_document = fallback, False
-                        break
-                position += window
-                window *= 2
-            else:
-                if fallback >= 0 and size - begin > 2 * unit_bytes:
-                    stop, ends_document = fallback, False
+            position, limit = begin + unit_bytes, min(size, begin + 2 * unit_bytes)
+            stop = -1
+            if separator is not None:
+                find = partial(_after_separator, chunker=chunker, separator=separator)
+                stop = chunker.search(file, begin, position, limit, find)
+            ends_document = stop >= 0
+            if stop < 0 and (separator is None or limit < size):
+                stop = chunker.search(file, begin, position, limit, chunker.find_cut)
+            if stop < 0:
+                stop, ends_document = size, True
             yield begin, stop, ends_document
             begin = stop
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
+from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
@@ -125,13 +126,12 @@ class LineRange:
     first_line: int | None = None
     data: bytes | None = None
 
-    def read(self, reader: ChunkReader) -> bytes:
+    def read(self) -> bytes:
         """Return the lines, each with a line break."""
         if self.data is not None:
             return terminated(self.data)
-        with reader.open(self.path) as file:
-            file.seek(self.start)
-            return terminated(reader.read_bytes(file, self.path, self.stop - self.start))
+        with open_input(self.path, self.start) as file:
+            return terminated(read_bytes(file, self.path, self.stop - self.start))
 
     def line_number(self, reader: ChunkReader, index: int) -> int:
         """Return the number of a line, from 1."""
@@ -140,7 +140,7 @@ class LineRange:
 
 def read_line_ranges(layout: Layout, ranges: Sequence[LineRange], reader: ChunkReader) -> SampleBlock:
     """Return samples in lines of ranges: one for each feature if the layout is `LINES`, otherwise one."""
-    blocks = [one.read(reader) for one in ranges]
+    blocks = [one.read() for one in ranges]
     first = ranges[0]
     skips = _Skips(first.path, lambda index: f"line {first.line_number(reader, index)}", layout)
     if layout.form == TABBED:

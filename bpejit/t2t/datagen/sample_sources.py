@@ -15,6 +15,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import find_line
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.input_streams import read_bytes
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import CorpusError
@@ -408,10 +409,9 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
 
 def _line_starts(source: Source) -> Iterator[tuple[int, Array]]:
     """Yield how far a file was read, and the position after each line that ends in what was read last, as int64."""
-    reader = ChunkReader()
     position, last = source.start, b"\n"
     with source.open() as file:
-        while data := reader.read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
+        while data := read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
             starts = position + line_ends(data) + 1
             position, last = position + len(data), data[-1:]
             yield position, starts
