@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bpejit.encoding.codec import Codec
-    from bpejit.inspection.differing_texts import DifferingText
-    from bpejit.inspection.vocabulary_measures import VocabularyComparison
 
 N_SAMPLES = 6  # inputs whose beginning is shown
 SAMPLE_BYTES = 600  # of a sample text
@@ -158,21 +156,13 @@ def compare(
             head = ("text", "bytes", f"tokens of {names[0]}", f"tokens of {names[1]}", "ratio")
             write_lines(["", *aligned([head, *((row["name"], row["bytes"], *row["tokens"], row["ratio"]) for row in rows)])])
         _write_texts(codecs, texts, names, color_console(color))
-    vocabulary = dict(vars(found))
-    vocabulary["ranks"] = vocabulary.pop("rows")
     progress.finish(
         "",
         tokenizers=_hashes(paths, codecs),
-        vocabulary=vocabulary,
+        vocabulary=found,
         groups=groups,
         texts=[
-            {
-                "path": entry.path,
-                "text": entry.text,
-                "ratio": entry.ratio,
-                "tokens": [[row.data for row in token_rows(codec, entry.text)] for codec in codecs],
-            }
-            for entry in texts
+            {**entry, "tokens": [[row.data for row in token_rows(codec, entry["text"])] for codec in codecs]} for entry in texts
         ],
         skipped_records=counts[0].skipped.count if counts else 0,
         notes=shared.skipped_notes(counts[0].skipped if counts else None),
@@ -184,46 +174,46 @@ def _compared(name: str, n_bytes: int, tokens: list[int]) -> dict[str, Any]:
     return {"name": name, "bytes": n_bytes, "tokens": tokens, "ratio": tokens[0] / tokens[1] if tokens[1] else None}
 
 
-def _vocabulary_lines(
-    codecs: Sequence[Codec], found: VocabularyComparison, names: tuple[str, str], count: int
-) -> Iterator[str]:
+def _vocabulary_lines(codecs: Sequence[Codec], found: Mapping[str, Any], names: tuple[str, str], count: int) -> Iterator[str]:
     sizes = [len(codec.model.tokens) for codec in codecs]
+    shared, alone = found["shared"], (found["only_first"], found["only_second"])
     yield from aligned(
         [
             ("vocabulary", *names),
             ("tokens", *sizes),
-            ("shared", *(f"{found.shared:,} ({percent(found.shared / size)})" for size in sizes)),
-            ("alone", len(found.only_first), len(found.only_second)),
-            ("special alone", len(found.only_first_special), len(found.only_second_special)),
+            ("shared", *(f"{shared:,} ({percent(shared / size)})" for size in sizes)),
+            ("alone", *map(len, alone)),
+            ("special alone", len(found["only_first_special"]), len(found["only_second_special"])),
         ]
     )
     yield ""
-    yield f"{found.same_ids:,} shared tokens have the same id"
-    yield f"the first {found.same_merges:,} merges are the same"
-    yield f"rank correlation of the shared tokens  {figure(found.rank_correlation)}"
-    for name, tokens in zip(names, (found.only_first, found.only_second), strict=True):
+    yield f"{found['same_ids']:,} shared tokens have the same id"
+    yield f"the first {found['same_merges']:,} merges are the same"
+    yield f"rank correlation of the shared tokens  {figure(found['rank_correlation'])}"
+    for name, tokens in zip(names, alone, strict=True):
         if tokens and count:
             shown = "  ".join(shown_token(token, 30) for token in tokens[:count])
             yield f"only in {name}  {shown}{'  ...' if len(tokens) > count else ''}"
-    if found.rows:
+    if found["ranks"]:
         yield ""
         table = [("rank", names[0], "rank in B", names[1], "rank in A")]
-        for row in found.rows:
-            left, right = (("-" if token is None else shown_token(token, 30)) for token in (row.first, row.second))
-            ranks = [("-" if rank is None else str(rank)) for rank in (row.rank_of_first, row.rank_of_second)]
-            table.append((str(row.rank), left, ranks[0], right, ranks[1]))
+        for row in found["ranks"]:
+            left, right = (("-" if row[name] is None else shown_token(row[name], 30)) for name in ("first", "second"))
+            ranks = [("-" if row[name] is None else str(row[name])) for name in ("rank_of_first", "rank_of_second")]
+            table.append((str(row["rank"]), left, ranks[0], right, ranks[1]))
         yield from aligned(table, left=5)
 
 
 def _write_texts(
-    codecs: Sequence[Codec], texts: Sequence[DifferingText], names: tuple[str, str], console: Console | None
+    codecs: Sequence[Codec], texts: Sequence[Mapping[str, Any]], names: tuple[str, str], console: Console | None
 ) -> None:
     from bpejit.inspection.token_rows import plain_tokens, token_rows
 
     for entry in texts:
-        write_lines(["", f"{shown_name(entry.path)}: {entry.tokens[0]} and {entry.tokens[1]} tokens, ratio {entry.ratio:.2f}"])
+        ours, theirs = entry["tokens"]
+        write_lines(["", f"{shown_name(entry['path'])}: {ours} and {theirs} tokens, ratio {entry['ratio']:.2f}"])
         for name, codec in zip(names, codecs, strict=True):
-            rows = token_rows(codec, entry.text)
+            rows = token_rows(codec, entry["text"])
             write_lines([f"  {name}"])
             if console is None:
                 write_lines(f"  {plain_tokens(rows, separator())}".split("\n"))

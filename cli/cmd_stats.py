@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import shutil
 import sys
@@ -20,15 +19,14 @@ from bpejit.errors import BpejitError, shorten
 from . import shared_options as shared
 from .command_types import command
 from .progress import format_bytes, format_rate, format_seconds, watch
-from .reporting import check_json_output, fields_of, this_command, write_lines
+from .reporting import check_json_output, this_command, write_lines
 from .text_output import aligned, figure, percent, shown_name, shown_token
 
 if TYPE_CHECKING:
     from bpejit.corpus.sources import Source
-    from bpejit.inspection.corpus_stats import CorpusStats, CountedToken, TextStats
     from bpejit.inspection.token_counts import InputCounts
 
-PER_TOKEN = "bytes_per_token", "characters_per_token", "words_per_token"
+AMOUNTS = "bytes", "characters", "words", "tokens"
 
 
 def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -173,33 +171,25 @@ def stats(
     if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):
         write_lines(_lines(figures, others))
     encode = progress.stages["encode"].seconds
-    total = dict(vars(figures.total))
-    del total["name"]
+    total = figures["total"]
     progress.finish(
-        f"counted {figures.total.tokens:,} tokens in {format_bytes(figures.total.bytes)}, in {format_seconds(encode)} "
-        f"({format_rate(figures.total.bytes, encode, 'bytes')})",
+        f"counted {total['tokens']:,} tokens in {format_bytes(total['bytes'])}, in {format_seconds(encode)} "
+        f"({format_rate(total['bytes'], encode, 'bytes')})",
         tokenizer=tokenizer.path,
         tokenizer_sha256=codec.model.sha256,
-        total=total,
-        **fields_of(figures, "groups", "scripts", "vocab_tokens", "unused_tokens", "coverage", "ranks", "frequencies"),
-        most_frequent=[_token_fields(token) for token in figures.most_frequent],
-        longest=[_token_fields(token) for token in figures.longest],
+        **figures,
         against=[_against_fields(figures, path, counts) for path, counts in others],
         skipped_records=found.skipped.count,
         notes=shared.skipped_notes(found.skipped),
     )
 
 
-def _token_fields(token: CountedToken) -> dict[str, Any]:
-    return {"id": token.id, "token": token.data, "bytes": len(token.data), "count": token.count}
-
-
-def _against_fields(figures: CorpusStats, path: str, counts: InputCounts) -> dict[str, Any]:
+def _against_fields(figures: Mapping[str, Any], path: str, counts: InputCounts) -> dict[str, Any]:
     return {
         "tokenizer": path,
         "tokens": counts.total.total,
-        "ratio": _ratio(figures.total.tokens, counts.total.total),
-        "groups": {group.name: counts.groups[group.name].total for group in figures.groups},
+        "ratio": _ratio(figures["total"]["tokens"], counts.total.total),
+        "groups": {name: group.total for name, group in counts.groups.items()},
     }
 
 
@@ -208,17 +198,17 @@ def _ratio(tokens: int, others: int) -> float | None:
     return tokens / others if others else None
 
 
-def _write_csv(path: str, figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> None:
+def _write_csv(path: str, figures: Mapping[str, Any], others: Sequence[tuple[str, InputCounts]]) -> None:
     from bpejit.inspection.report_page import unique_names
     from bpejit.storage.files import replacing
     from bpejit.storage.outputs import is_standard_output
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*vars(figures.total), *(f"tokens of {name}" for name in unique_names([path for path, _ in others]))])
-    for group in [*figures.groups, dataclasses.replace(figures.total, name="total")]:
-        rest = [counts.total.total if group.name == "total" else counts.groups[group.name].total for _, counts in others]
-        writer.writerow([*vars(group).values(), *rest])
+    writer.writerow(["name", *figures["total"], *(f"tokens of {name}" for name in unique_names([path for path, _ in others]))])
+    for group in figures["groups"]:
+        writer.writerow([*group.values(), *(counts.groups[group["name"]].total for _, counts in others)])
+    writer.writerow(["total", *figures["total"].values(), *(counts.total.total for _, counts in others)])
     if is_standard_output(path):
         write_lines(text.getvalue().splitlines())
         return
@@ -226,61 +216,62 @@ def _write_csv(path: str, figures: CorpusStats, others: Sequence[tuple[str, Inpu
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
-def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:
-    groups = list(figures.groups) if len(figures.groups) > 1 else []
-    named = [*groups, dataclasses.replace(figures.total, name="total" if groups else figures.groups[0].name)]
-    head = ("text", "bytes", "characters", "words", "tokens", "used")
-    amounts = ("bytes", "characters", "words", "tokens", "used_tokens")
-    yield from aligned([head, *((shown_name(group.name), *fields_of(group, *amounts).values()) for group in named)])
+def _lines(figures: Mapping[str, Any], others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:
+    groups = figures["groups"]
+    named = [*groups, {"name": "total", **figures["total"]}] if len(groups) > 1 else groups
+    names = [shown_name(group["name"]) for group in named]
+    rows = ((group[key] for key in (*AMOUNTS, "used_tokens")) for group in named)
+    yield from aligned([("text", *AMOUNTS, "used"), *((name, *row) for name, row in zip(names, rows, strict=True))])
     yield ""
     head_of_ratios = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
-    yield from aligned([head_of_ratios, *map(_ratios, named)])
+    yield from aligned([head_of_ratios, *((name, *_ratios(group)) for name, group in zip(names, named, strict=True))])
     if others:
         yield ""
-        yield from aligned(
-            [("tokens relative to", *(shown_name(path, 40) for path, _ in others)), *_against_rows(named, others)]
-        )
-    if figures.scripts:
+        head_of_others = ("tokens relative to", *(shown_name(path, 40) for path, _ in others))
+        yield from aligned([head_of_others, *((name, *row) for name, row in zip(names, _against(named, others), strict=True))])
+    if figures["scripts"]:
         yield ""
-        head_of_scripts = ("script", "bytes", "characters", "words", "tokens", "bytes each", "characters", "words")
-        names = ("script", "bytes", "characters", "words", "tokens", *PER_TOKEN)
-        yield from aligned([head_of_scripts, *([*fields_of(entry, *names).values()] for entry in figures.scripts)])
+        head_of_scripts = ("script", *AMOUNTS, "bytes each", "characters", "words")
+        yield from aligned([head_of_scripts, *(list(entry.values()) for entry in figures["scripts"])])
     yield ""
-    used = figures.vocab_tokens - figures.unused_tokens
-    yield f"used       {used:,} of {figures.vocab_tokens:,} tokens ({percent(used / figures.vocab_tokens)})"
-    yield f"unused     {figures.unused_tokens:,} tokens"
-    yield f"Renyi efficiency relative to the vocabulary  {figure(figures.total.vocab_renyi_efficiency)}"
+    in_vocab, used = figures["vocab_tokens"], figures["total"]["used_tokens"]
+    yield f"used       {used:,} of {in_vocab:,} tokens ({percent(used / in_vocab)})"
+    yield f"unused     {figures['unused_tokens']:,} tokens"
+    yield f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
     yield ""
     yield "the most frequent tokens make up this share of the text"
-    yield from aligned([("tokens", "share"), *((entry.tokens, percent(entry.share)) for entry in figures.coverage)], left=0)
+    yield from aligned(
+        [("tokens", "share"), *((entry["tokens"], percent(entry["share"])) for entry in figures["coverage"])], left=0
+    )
     yield ""
     ranks = (
-        (f"{part.first} to {part.last}", part.tokens, percent(part.used / part.tokens), percent(part.share))
-        for part in figures.ranks
+        (f"{part['first']} to {part['last']}", part["tokens"], percent(part["used"] / part["tokens"]), percent(part["share"]))
+        for part in figures["ranks"]
     )
     yield from aligned([("ids", "tokens", "used", "of the text"), *ranks])
     yield ""
     classes = (
-        (f"{entry.least:,} to {entry.most:,}" if entry.most > 1 else str(entry.least), entry.tokens)
-        for entry in figures.frequencies
+        (f"{entry['least']:,} to {entry['most']:,}" if entry["most"] > 1 else str(entry["least"]), entry["tokens"])
+        for entry in figures["frequencies"]
     )
     yield from aligned([("occurrences", "tokens"), *classes])
-    for title, tokens in (("most frequent", figures.most_frequent), ("longest used", figures.longest)):
+    for title, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
         if tokens:
             yield ""
             # Tokens are not aligned: their width on a terminal is not known.
-            numbers = [("id", "count", "bytes"), *((str(token.id), token.count, str(len(token.data))) for token in tokens)]
-            shown = [title, *(shown_token(token.data) for token in tokens)]
+            numbers = [("id", "count", "bytes"), *((str(token["id"]), token["count"], str(token["bytes"])) for token in tokens)]
+            shown = [title, *(shown_token(token["token"]) for token in tokens)]
             yield from (f"{line}  {token}" for line, token in zip(aligned(numbers, left=0), shown, strict=True))
 
 
-def _ratios(group: TextStats) -> tuple[object, ...]:
-    shares = percent(group.single_byte_share), percent(group.partial_share)
-    each = fields_of(group, *PER_TOKEN).values()
-    return shown_name(group.name), *each, *shares, f"{group.entropy:.2f} bits", group.renyi_efficiency
+def _ratios(group: Mapping[str, Any]) -> Iterator[object]:
+    yield from (group[f"{name}_per_token"] for name in AMOUNTS[:3])
+    yield from (percent(group["single_byte_share"]), percent(group["partial_share"]))
+    yield from (f"{group['entropy']:.2f} bits", group["renyi_efficiency"])
 
 
-def _against_rows(named: Sequence[TextStats], others: Sequence[tuple[str, InputCounts]]) -> Iterator[tuple[object, ...]]:
+def _against(named: Sequence[Mapping[str, Any]], others: Sequence[tuple[str, InputCounts]]) -> Iterator[list[float | None]]:
+    """Yield how many tokens each text has for each token of the other tokenizers."""
     for group in named:
-        of_group = [counts.total if group is named[-1] else counts.groups[group.name] for _, counts in others]
-        yield shown_name(group.name), *(_ratio(group.tokens, found.total) for found in of_group)
+        found = [counts.total if group is named[-1] else counts.groups[group["name"]] for _, counts in others]
+        yield [_ratio(group["tokens"], of.total) for of in found]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.inspection.token_counts import InputCounts, ScriptCounts, TokenCounts, per_token
+from bpejit.inspection.token_counts import InputCounts, TokenCounts, text_figures
 from bpejit.inspection.token_rows import token_bytes
 from bpejit.inspection.vocabulary_measures import TokenProperties, token_properties
 from bpejit.model import Model
@@ -41,194 +41,76 @@ def efficiency(entropy: float, n_types: int) -> float | None:
     return entropy / float(np.log2(n_types)) if n_types > 1 else None
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """The share of a text, in tokens, that the most frequent tokens make up."""
-
-    tokens: int
-    share: float
-
-
-def coverage(counts: Array) -> list[Coverage]:
-    """Return the coverage of the 1, 2, 5, 10, 20, 50, ... most frequent tokens, up to all tokens that occur."""
+def coverage(counts: Array) -> list[dict[str, Any]]:
+    """Return the share of a text that the 1, 2, 5, 10, 20, 50, ... most frequent tokens make up, up to all that occur."""
     ordered = np.sort(counts[counts > 0])[::-1]
     if not ordered.size:
         return []
     sums = np.cumsum(ordered)
     numbers = [base * 10**power for power in range(9) for base in (1, 2, 5)]
     shown = [*(number for number in numbers if number < ordered.size), ordered.size]
-    return [Coverage(number, float(sums[number - 1] / sums[-1])) for number in shown]
+    return [{"tokens": number, "share": float(sums[number - 1] / sums[-1])} for number in shown]
 
 
-@dataclass(frozen=True)
-class RankRange:
-    """The tokens of a range of ids, in which ids are in order of rank for a trained vocabulary.
+def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[dict[str, Any]]:
+    """Divide the ids in use, a mask, into ranges of equal size, and return how much of each occurs.
 
-    Parameters
-    ----------
-    first, last : int
-        Ids.
-    tokens, used : int
-        Tokens in the range, and those that occur.
-    share : float
-        Share of the text in tokens.
+    Ids are in order of rank for a trained vocabulary. A row has the `first` and `last` id, the number of `tokens` of the range
+    and of those that are `used`, and their `share` of the text in tokens.
     """
-
-    first: int
-    last: int
-    tokens: int
-    used: int
-    share: float
-
-
-def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[RankRange]:
-    """Divide the ids in use, a mask, by rank into ranges of equal size, and return how much of each occurs."""
     ids = np.flatnonzero(in_use)
     total = max(int(counts.sum()), 1)
     found = []
     for part in np.array_split(ids, min(n_ranges, ids.size)):
         of_part = counts[part]
         used = int(np.count_nonzero(of_part))
-        found.append(
-            RankRange(
-                int(part[0]),
-                int(part[-1]),
-                int(part.size),
-                used,
-                int(of_part.sum()) / total,
-            )
-        )
+        share = int(of_part.sum()) / total
+        found.append({"first": int(part[0]), "last": int(part[-1]), "tokens": int(part.size), "used": used, "share": share})
     return found
 
 
-@dataclass(frozen=True)
-class FrequencyClass:
-    """The number of tokens that occur at least `least` and at most `most` times."""
+def frequency_classes(counts: Array) -> list[dict[str, int]]:
+    """Return the number of `tokens` in each class of frequencies: 0, 1, 2 to 9, 10 to 99, ...; counts include zeros.
 
-    least: int
-    most: int
-    tokens: int
-
-
-def frequency_classes(counts: Array) -> list[FrequencyClass]:
-    """Return the number of tokens in each class of frequencies: 0, 1, 2 to 9, 10 to 99, ...; counts include zeros."""
+    A class has the frequencies from `least` to `most`.
+    """
     largest = int(counts.max(initial=0))
     limits = [(0, 0), (1, 1), (2, 9)]
     while limits[-1][1] < largest:
         limits.append((limits[-1][1] + 1, limits[-1][1] * 10 + 9))
-    ordered = np.sort(counts)
-    return [
-        FrequencyClass(least, most, int(np.searchsorted(ordered, most, "right") - np.searchsorted(ordered, least, "left")))
-        for least, most in limits
-        if least <= largest or not least
-    ]
+    shown = [(least, most) for least, most in limits if least <= largest or not least]
+    inside = [int(np.count_nonzero((counts >= least) & (counts <= most))) for least, most in shown]
+    return [{"least": least, "most": most, "tokens": tokens} for (least, most), tokens in zip(shown, inside, strict=True)]
 
 
-@dataclass(frozen=True)
-class TextStats:
-    """Figures of one text, label or corpus.
+def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens: int) -> dict[str, Any]:
+    """Return the figures of counted tokens.
 
-    Parameters
-    ----------
-    name : str
-        A file, a label, or an empty string for the corpus.
-    bytes, characters, words, tokens : int
-    bytes_per_token, characters_per_token, words_per_token : float, optional
-        None if there are no tokens.
-    used_tokens : int
-        Number of different tokens.
-    single_byte_share, partial_share : float
-        Share of the tokens of the text that are a single byte, and that start or end inside a character.
-    entropy : float
-        Shannon entropy of the tokens in bits.
-    renyi_efficiency : float, optional
-        Renyi entropy of order 2.5, divided by that of a uniform distribution over the tokens that occur.
-    vocab_renyi_efficiency : float, optional
-        The same, over the vocabulary.
+    These are the amounts of `text_figures`; the number of different tokens (`used_tokens`); the shares of the tokens of a text
+    that are a single byte, and that start or end inside a character (`partial_share`); Shannon's entropy of the tokens in bits;
+    and the Renyi entropy, divided by that of a uniform distribution over the tokens that occur (`renyi_efficiency`), and over
+    the vocabulary.
     """
-
-    name: str
-    bytes: int
-    characters: int
-    words: int
-    tokens: int
-    bytes_per_token: float | None
-    characters_per_token: float | None
-    words_per_token: float | None
-    used_tokens: int
-    single_byte_share: float
-    partial_share: float
-    entropy: float
-    renyi_efficiency: float | None
-    vocab_renyi_efficiency: float | None
-
-
-@dataclass(frozen=True)
-class CountedToken:
-    """A token and its number of occurrences."""
-
-    id: int
-    data: bytes
-    count: int
-
-
-@dataclass(frozen=True)
-class CorpusStats:
-    """All statistics of a tokenizer on a corpus.
-
-    Parameters
-    ----------
-    total : TextStats
-    groups : list of TextStats
-        By label or file.
-    scripts : list of ScriptCounts
-    vocab_tokens, unused_tokens : int
-        Tokens of the vocabulary, and those that do not occur.
-    coverage : list of Coverage
-    ranks : list of RankRange
-    frequencies : list of FrequencyClass
-    most_frequent, longest : list of CountedToken
-        `longest` has the longest tokens that occur.
-    """
-
-    total: TextStats
-    groups: list[TextStats]
-    scripts: list[ScriptCounts]
-    vocab_tokens: int
-    unused_tokens: int
-    coverage: list[Coverage]
-    ranks: list[RankRange]
-    frequencies: list[FrequencyClass]
-    most_frequent: list[CountedToken]
-    longest: list[CountedToken]
-
-
-def text_stats(name: str, found: TokenCounts, properties: TokenProperties, vocab_tokens: int) -> TextStats:
-    """Return the figures of counted tokens."""
     n_tokens = found.total
-    counts, ids = found.counts, found.ids
-    amounts = found.measures.bytes, found.measures.characters, found.measures.words
+    counts, ids, measures = found.counts, found.ids, found.measures
 
     def share(chosen: Array) -> float:
         return int(counts[chosen[ids]].sum()) / n_tokens if n_tokens else 0.0
 
     entropy = renyi_entropy(counts)
-    return TextStats(
-        name,
-        *amounts,
-        n_tokens,
-        *per_token(n_tokens, *amounts),
-        int(ids.size),
-        share(properties.lengths == 1),
-        share(properties.partial),
-        renyi_entropy(counts, 1),
-        efficiency(entropy, int(ids.size)),
-        efficiency(entropy, vocab_tokens),
-    )
+    return {
+        **text_figures(n_tokens, measures.bytes, measures.characters, measures.words),
+        "used_tokens": int(ids.size),
+        "single_byte_share": share(properties.lengths == 1),
+        "partial_share": share(properties.partial),
+        "entropy": renyi_entropy(counts, 1),
+        "renyi_efficiency": efficiency(entropy, int(ids.size)),
+        "vocab_renyi_efficiency": efficiency(entropy, vocab_tokens),
+    }
 
 
-def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> CorpusStats:
-    """Return all statistics of counted inputs.
+def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> dict[str, Any]:
+    """Return all statistics of counted inputs, as the fields of a report.
 
     Parameters
     ----------
@@ -236,6 +118,13 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Corp
     found : InputCounts
     n_shown : int
         Number of the most frequent and of the longest tokens.
+
+    Returns
+    -------
+    dict
+        `total` has the figures of the corpus, and `groups` those of each label or file, with its `name`. `scripts` are those of
+        `found`. `vocab_tokens` and `unused_tokens` are the tokens of the vocabulary, and those that do not occur. `coverage`,
+        `ranks` and `frequencies` are distributions. `most_frequent` and `longest` have tokens that occur.
     """
     properties = token_properties(model)
     in_use = properties.lengths > 0
@@ -246,18 +135,19 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Corp
     ordinary = total.ids[~properties.special[total.ids]]
     longest = ordinary[np.lexsort((ordinary, -properties.lengths[ordinary]))[:n_shown]]
 
-    def listed(ids: Array) -> list[CountedToken]:
-        return [CountedToken(number, token_bytes(model, number), int(dense[number])) for number in ids.tolist()]
+    def listed(ids: Array) -> list[dict[str, Any]]:
+        tokens = [(number, token_bytes(model, number)) for number in ids.tolist()]
+        return [{"id": number, "token": token, "bytes": len(token), "count": int(dense[number])} for number, token in tokens]
 
-    return CorpusStats(
-        text_stats("", total, properties, vocab_tokens),
-        [text_stats(name, counts, properties, vocab_tokens) for name, counts in found.groups.items()],
-        found.scripts,
-        vocab_tokens,
-        vocab_tokens - int(total.ids.size),
-        coverage(total.counts),
-        usage_by_rank(dense, in_use),
-        frequency_classes(dense[in_use]),
-        listed(frequent),
-        listed(longest),
-    )
+    return {
+        "total": token_figures(total, properties, vocab_tokens),
+        "groups": [{"name": name, **token_figures(of, properties, vocab_tokens)} for name, of in found.groups.items()],
+        "scripts": found.scripts,
+        "vocab_tokens": vocab_tokens,
+        "unused_tokens": vocab_tokens - int(total.ids.size),
+        "coverage": coverage(total.counts),
+        "ranks": usage_by_rank(dense, in_use),
+        "frequencies": frequency_classes(dense[in_use]),
+        "most_frequent": listed(frequent),
+        "longest": listed(longest),
+    }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -22,20 +22,6 @@ SHORTEST_TEXT = 24
 
 FEWEST_TOKENS = 8
 """Tokens of a text with the tokenizer that makes more: the ratios of shorter texts are of little interest."""
-
-
-@dataclass(frozen=True)
-class DifferingText:
-    """A text, its source, and its number of tokens with each tokenizer."""
-
-    path: str
-    text: bytes
-    tokens: tuple[int, int]
-
-    @property
-    def ratio(self) -> float:
-        """Tokens of the first tokenizer for each token of the second."""
-        return self.tokens[0] / self.tokens[1]
 
 
 def read_sample(codec: Codec, source: Source, n_bytes: int = SAMPLED_BYTES) -> Iterator[bytes]:
@@ -76,8 +62,10 @@ def _divided(line: bytes) -> Iterator[bytes]:
 
 def find_differing_texts(
     first: Codec, second: Codec, sources: Sequence[Source], *, n_texts: int = 3, n_bytes: int = SAMPLED_BYTES
-) -> list[DifferingText]:
+) -> list[dict[str, Any]]:
     """Return the texts for which the ratio of the numbers of tokens is farthest from 1, at most one for each source in turn.
+
+    Each has its `path`, the `text`, its number of `tokens` with each tokenizer, and their `ratio`.
 
     Parameters
     ----------
@@ -87,7 +75,7 @@ def find_differing_texts(
     n_bytes : int
         Bytes to read from the start of each source.
     """
-    by_source: list[list[DifferingText]] = []
+    by_source: list[list[dict[str, Any]]] = []
     for source in sources:
         texts = [text for text in dict.fromkeys(read_sample(first, source, n_bytes)) if len(text) >= SHORTEST_TEXT]
         if not texts:
@@ -96,14 +84,13 @@ def find_differing_texts(
         logarithms = np.log(np.maximum(numbers[0], 1) / np.maximum(numbers[1], 1))
         distances = np.where(np.maximum(*numbers) < FEWEST_TOKENS, 0.0, np.abs(logarithms))
         order = np.argsort(np.negative(distances), kind="stable")[:n_texts].tolist()
-        found = [
-            DifferingText(
-                source.path,
-                texts[at],
-                (int(numbers[0][at]), int(numbers[1][at])),
-            )
-            for at in order
-        ]
-        by_source.append([entry for entry in found if entry.tokens[0] != entry.tokens[1] and min(entry.tokens) > 0])
+        found = [(texts[at], int(numbers[0][at]), int(numbers[1][at])) for at in order]
+        by_source.append(
+            [
+                {"path": source.path, "text": text, "tokens": (ours, theirs), "ratio": ours / theirs}
+                for text, ours, theirs in found
+                if ours != theirs and ours and theirs
+            ]
+        )
     turns = [entries[turn] for turn in range(n_texts) for entries in by_source if turn < len(entries)]
     return turns[:n_texts]

@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape, unescape
 from importlib.resources import files
 from typing import Any
@@ -17,8 +18,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
-from bpejit.inspection.corpus_stats import CorpusStats, corpus_stats
-from bpejit.inspection.differing_texts import DifferingText
+from bpejit.inspection.corpus_stats import corpus_stats
 from bpejit.inspection.token_counts import InputCounts
 from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
 from bpejit.inspection.visible_text import html_text, plain_text
@@ -145,7 +145,7 @@ class ReportedTokenizer:
 
 
 def report_page(
-    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[DifferingText] = ()
+    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[dict[str, Any]] = ()
 ) -> str:
     """Return the page about one tokenizer, compared with others.
 
@@ -155,7 +155,7 @@ def report_page(
         The table of tokens is about the first.
     samples : sequence of bytes
         Texts to show in colors; by default `SAMPLES`.
-    differing : sequence of DifferingText
+    differing : sequence of dict
         Texts that the first two tokenizers encode most differently.
 
     Returns
@@ -233,83 +233,80 @@ def _figure(value: float | None, form: str = "{:.3f}") -> str:
     return "-" if value is None else form.format(value)
 
 
-def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[CorpusStats | None], names: Sequence[str]) -> str:
+def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, Any] | None], names: Sequence[str]) -> str:
     models = [entry.model for entry in tokenizers]
     rows = [("", *names), ("tokens", *(f"{len(model.vocab):,}" for model in models))]
     rows.append(("special tokens", *(f"{len(model.special_tokens):,}" for model in models)))
     rows.append(("merges", *("by rank" if model.ranked else f"{len(model.merges):,}" for model in models)))
     if len(models) > 1:
         found = [compare_vocabularies(models[0], model, n_rows=0) for model in models]
-        rows.append((f"shared with {names[0]}", *(f"{entry.shared:,}" for entry in found)))
-        rows.append(("alone, without those shared", *(f"{len(entry.only_second):,}" for entry in found)))
-        rows.append(("rank correlation", *(_figure(entry.rank_correlation) for entry in found)))
+        rows.append((f"shared with {names[0]}", *(f"{entry['shared']:,}" for entry in found)))
+        rows.append(("alone, without those shared", *(f"{len(entry['only_second']):,}" for entry in found)))
+        rows.append(("rank correlation", *(_figure(entry["rank_correlation"]) for entry in found)))
     if stats[0] is None:
         return _table(rows)
     known = [entry for entry in stats if entry is not None]
-    total = [entry.total for entry in known]
+    total = [entry["total"] for entry in known]
     rows += [
-        ("bytes of text", *(f"{entry.bytes:,}" for entry in total)),
-        ("tokens of the text", *(f"{entry.tokens:,}" for entry in total)),
-        ("bytes per token", *(_figure(entry.bytes_per_token) for entry in total)),
-        ("characters per token", *(_figure(entry.characters_per_token) for entry in total)),
-        ("words per token", *(_figure(entry.words_per_token) for entry in total)),
-        ("tokens used", *(f"{entry.vocab_tokens - entry.unused_tokens:,}" for entry in known)),
-        ("tokens unused", *(f"{entry.unused_tokens:,}" for entry in known)),
-        ("single bytes", *(f"{100 * entry.single_byte_share:.1f} %" for entry in total)),
-        ("parts of characters", *(f"{100 * entry.partial_share:.1f} %" for entry in total)),
-        ("entropy", *(f"{entry.entropy:.2f} bits" for entry in total)),
-        ("Renyi efficiency", *(_figure(entry.renyi_efficiency) for entry in total)),
+        ("bytes of text", *(f"{entry['bytes']:,}" for entry in total)),
+        ("tokens of the text", *(f"{entry['tokens']:,}" for entry in total)),
+        ("bytes per token", *(_figure(entry["bytes_per_token"]) for entry in total)),
+        ("characters per token", *(_figure(entry["characters_per_token"]) for entry in total)),
+        ("words per token", *(_figure(entry["words_per_token"]) for entry in total)),
+        ("tokens used", *(f"{entry['used_tokens']:,}" for entry in total)),
+        ("tokens unused", *(f"{entry['unused_tokens']:,}" for entry in known)),
+        ("single bytes", *(f"{100 * entry['single_byte_share']:.1f} %" for entry in total)),
+        ("parts of characters", *(f"{100 * entry['partial_share']:.1f} %" for entry in total)),
+        ("entropy", *(f"{entry['entropy']:.2f} bits" for entry in total)),
+        ("Renyi efficiency", *(_figure(entry["renyi_efficiency"]) for entry in total)),
     ]
     return _table(rows)
 
 
-def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[CorpusStats | None]) -> Iterator[str]:
+def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, Any] | None]) -> Iterator[str]:
     models = {entry.name: entry.model for entry in tokenizers}
     drawn = [("Tokens by length", lambda: plots.plot_lengths(models))]
     if stats[0] is not None:
         known = {entry.name: figures for entry, figures in zip(tokenizers, stats, strict=True) if figures is not None}
         counts = {entry.name: entry.dense_counts() for entry in tokenizers}
-        n_bytes = stats[0].total.bytes
+        n_bytes = stats[0]["total"]["bytes"]
         drawn.insert(0, ("Compression against vocabulary size", lambda: plots.plot_compression(models, counts, n_bytes)))
         drawn.append(("Frequency against rank", lambda: plots.plot_frequencies(counts)))
-        groups = [group.name for group in stats[0].groups][:MOST_GROUPS]
-        if groups:
-            ratios = {name: [group.bytes_per_token or 0 for group in of.groups[: len(groups)]] for name, of in known.items()}
-            drawn.append(("Bytes per token of each text", lambda: plots.plot_groups(ratios, groups)))
-        scripts = [entry.script for entry in stats[0].scripts][:MOST_GROUPS]
-        if scripts:
-            found = {name: {entry.script: entry.bytes_per_token or 0 for entry in of.scripts} for name, of in known.items()}
-            by_script = {name: [values.get(script, 0.0) for script in scripts] for name, values in found.items()}
-            drawn.append(("Bytes per token of each script", lambda: plots.plot_groups(by_script, scripts)))
+        for table, key, what in (("groups", "name", "text"), ("scripts", "script", "script")):
+            shown = [row[key] for row in stats[0][table][:MOST_GROUPS]]
+            ratios = {name: {row[key]: row["bytes_per_token"] or 0.0 for row in of[table]} for name, of in known.items()}
+            bars = {name: [values.get(one, 0.0) for one in shown] for name, values in ratios.items()}
+            if shown:
+                drawn.append((f"Bytes per token of each {what}", partial(plots.plot_groups, bars, shown)))
     yield '<div class="plots">'
     for title, draw in drawn:
         yield f"<figure>{plots.svg_of(draw, title)}<figcaption>{title}</figcaption></figure>"
     yield "</div>"
 
 
-def _groups(stats: Sequence[CorpusStats | None], names: Sequence[str]) -> str:
+def _groups(stats: Sequence[dict[str, Any] | None], names: Sequence[str]) -> str:
     if stats[0] is None:
         return ""
     rows = [("text", "bytes", "words", *(f"bytes per token, {name}" for name in names), "parts of characters")]
-    for index, group in enumerate(stats[0].groups):
-        ratios = (_figure(of.groups[index].bytes_per_token) for of in stats if of is not None)
-        share = f"{100 * group.partial_share:.1f} %"
-        rows.append((_shown(group.name), f"{group.bytes:,}", f"{group.words:,}", *ratios, share))
+    for index, group in enumerate(stats[0]["groups"]):
+        ratios = (_figure(of["groups"][index]["bytes_per_token"]) for of in stats if of is not None)
+        share = f"{100 * group['partial_share']:.1f} %"
+        rows.append((_shown(group["name"]), f"{group['bytes']:,}", f"{group['words']:,}", *ratios, share))
     parts = [_table(rows)]
-    if stats[0].scripts:
+    if stats[0]["scripts"]:
         head = ("script", "bytes", "characters", "words", *(f"bytes per token, {name}" for name in names))
-        found = [{entry.script: entry for entry in of.scripts} for of in stats if of is not None]
+        found = [{entry["script"]: entry for entry in of["scripts"]} for of in stats if of is not None]
         scripts = [head]
         for script, entry in found[0].items():
-            each = (_figure(of[script].bytes_per_token if script in of else None) for of in found)
-            scripts.append((escape(script), f"{entry.bytes:,}", f"{entry.characters:,}", f"{entry.words:,}", *each))
+            each = (_figure(of[script]["bytes_per_token"] if script in of else None) for of in found)
+            scripts.append((escape(script), *(f"{entry[name]:,}" for name in head[1:4]), *each))
         parts.append("<h3>Scripts</h3>" + _table(scripts))
     frequent = [("tokens, the most frequent", "share of the text")]
-    frequent += [(f"{entry.tokens:,}", f"{100 * entry.share:.1f} %") for entry in stats[0].coverage]
+    frequent += [(f"{entry['tokens']:,}", f"{100 * entry['share']:.1f} %") for entry in stats[0]["coverage"]]
     ranks = [("ids", "tokens", "used", "share of the text")]
-    for part in stats[0].ranks:
-        used = f"{100 * part.used / part.tokens:.1f} %"
-        ranks.append((f"{part.first} to {part.last}", f"{part.tokens:,}", used, f"{100 * part.share:.1f} %"))
+    for part in stats[0]["ranks"]:
+        used = f"{100 * part['used'] / part['tokens']:.1f} %"
+        ranks.append((f"{part['first']} to {part['last']}", f"{part['tokens']:,}", used, f"{100 * part['share']:.1f} %"))
     parts.append(f"<h3>Coverage by rank</h3>{_table(ranks)}<h3>Most frequent tokens</h3>{_table(frequent)}")
     return "".join(parts)
 
@@ -362,13 +359,13 @@ def _suspicious(first: ReportedTokenizer, flags: Array, counts: Array | None) ->
 
 
 def _samples(
-    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[DifferingText], names: Sequence[str]
+    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> str:
     texts = samples or [sample.encode() for sample in SAMPLES]
     parts = [_colored(tokenizers, text, names) for text in texts]
     if differing:
         parts.append(f"<h3>Texts that {names[0]} and {names[1]} encode most differently</h3>")
-        parts += [_colored(tokenizers, entry.text, names) for entry in differing]
+        parts += [_colored(tokenizers, entry["text"], names) for entry in differing]
     return "".join(parts)
 
 

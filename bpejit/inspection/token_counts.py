@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from bpejit.inspection.text_measures import TextMeasures, measure_documents, mea
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
+
+_MOST_PARTS = 16
+"""Number of counts of chunks that are summed together."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,6 @@ class TokenCounts:
     counts: Array
     measures: TextMeasures
 
-    @classmethod
-    def of_dense(cls, counts: Array, measures: TextMeasures) -> TokenCounts:
-        """Return the counts of a text, given that of each id, as int64 [vocab_size]."""
-        used = np.flatnonzero(counts)
-        return cls(used, counts[used], measures)
-
     @property
     def total(self) -> int:
         """Number of tokens of the text."""
@@ -63,27 +61,33 @@ class TokenCounts:
         return counts
 
 
-def per_token(tokens: int, n_bytes: int, characters: int, words: int) -> tuple[float | None, float | None, float | None]:
-    """Return how much there is of each amount for each token; None if there are no tokens."""
-    return (n_bytes / tokens, characters / tokens, words / tokens) if tokens else (None, None, None)
+def text_figures(tokens: int, n_bytes: int, characters: int, words: int) -> dict[str, Any]:
+    """Return the amounts of a text as fields of a report, and how much there is for each token; None if there are no tokens."""
+    amounts = {"bytes": n_bytes, "characters": characters, "words": words}
+    each = {f"{name}_per_token": amount / tokens if tokens else None for name, amount in amounts.items()}
+    return {**amounts, "tokens": tokens, **each}
 
 
-@dataclass(frozen=True)
-class ScriptCounts:
-    """The tokens and words of one script, and the bytes and characters of these tokens.
+def sum_counts(parts: Sequence[tuple[Array, Array]], vocab_size: int) -> tuple[Array, Array]:
+    """Return the sum of several counts, each the ids that occur and how often, int64 [used], in ascending order."""
+    if len(parts) == 1:
+        return parts[0]
+    dense = np.zeros(vocab_size, dtype=np.int64)
+    for ids, counts in parts:
+        dense[ids] += counts
+    used = np.flatnonzero(dense)
+    return used, dense[used]
 
-    A word belongs to the script of its first character that has one. So a script that occurs only inside tokens of other
-    scripts, such as special tokens, may have words and no tokens; the ratios are None then.
-    """
 
-    script: str
-    tokens: int
-    bytes: int
-    characters: int
-    words: int
-    bytes_per_token: float | None
-    characters_per_token: float | None
-    words_per_token: float | None
+def count_distinct(ids: Array, vocab_size: int) -> tuple[Array, Array]:
+    """Return the ids that occur, and how often, for `sum_counts`."""
+    if ids.size < vocab_size // 4:  # a small file needs no array of the size of the vocabulary
+        used, counts = np.unique(ids, return_counts=True)
+        return used.astype(np.int64), counts
+    dense = np.zeros(vocab_size, dtype=np.int64)
+    count_ids(ids, dense)
+    used = np.flatnonzero(dense)
+    return used, dense[used]
 
 
 @dataclass(frozen=True)
@@ -95,15 +99,17 @@ class InputCounts:
     total : TokenCounts
     groups : dict of str to TokenCounts
         By label or file, in the order of the inputs.
-    scripts : list of ScriptCounts
-        In descending order of bytes; empty if they were not requested.
+    scripts : list of dict
+        In descending order of bytes; empty if they were not requested. Each has the name `script` and figures
+        (see `text_figures`): of the tokens of the script, and its words. A script that occurs only inside tokens of other
+        scripts, such as special tokens, may have words and no tokens.
     skipped : Skipped
         The records without text.
     """
 
     total: TokenCounts
     groups: dict[str, TokenCounts]
-    scripts: list[ScriptCounts] = field(default_factory=list)
+    scripts: list[dict[str, Any]] = field(default_factory=list)
     skipped: Skipped = NOTHING_SKIPPED
 
 
@@ -131,7 +137,8 @@ class ChunkTokens:
 
     Parameters
     ----------
-    ids : uint32 [tokens]
+    counts : tuple of (int64 [used], int64 [used])
+        The ids that occur, and how often.
     measures : TextMeasures
     undetermined : int64 [scripts, 3], optional
         Tokens, bytes and characters of the tokens whose script depends on the text, by script.
@@ -141,7 +148,7 @@ class ChunkTokens:
         Records without text.
     """
 
-    ids: Array
+    counts: tuple[Array, Array]
     measures: TextMeasures
     undetermined: Array | None
     n_read: int
@@ -154,6 +161,7 @@ class CountTokensWorker:
     def __init__(self, job: CountTokensJob) -> None:
         self._encoder = job.encoder
         self._workspace = self._encoder.new_workspace()
+        self._vocab_size = job.model.vocab_size
         self._reader = ChunkReader()
         self._table = ScriptTable() if job.by_script else None
         self._scripts = None if self._table is None else token_scripts(job.encoder.model, self._table)
@@ -167,14 +175,8 @@ class CountTokensWorker:
         else:
             measures = measure_documents(block.text, block.ends, self._table)
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
-        ids = ids.copy()  # the original is in the workspace
-        return ChunkTokens(
-            ids,
-            measures,
-            self._resolve(ids, block.text, block.cut),
-            block.n_read,
-            block.skipped,
-        )
+        counts = count_distinct(ids, self._vocab_size)
+        return ChunkTokens(counts, measures, self._resolve(ids, block.text, block.cut), block.n_read, block.skipped)
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
@@ -200,41 +202,6 @@ class CountTokensWorker:
 
     def finish(self) -> None:
         """Return None: there is no combined result."""
-
-
-class _Counter:
-    """Counts ids. A small file gets no array of the size of the vocabulary."""
-
-    def __init__(self, vocab_size: int) -> None:
-        self._size = vocab_size
-        self._few: list[Array] = []
-        self._n_few = 0
-        self._dense: Array | None = None
-
-    def add(self, ids: Array) -> None:
-        if self._dense is None:
-            self._few.append(ids)
-            self._n_few += ids.size
-            if self._n_few < self._size // 4:
-                return
-            self._dense = np.zeros(self._size, dtype=np.int64)
-            ids = np.concatenate(self._few)
-            self._few = []
-        count_ids(ids, self._dense)
-
-    def finish(self, earlier: TokenCounts, measures: TextMeasures) -> TokenCounts:
-        """Return the counts of the ids and of an earlier text with the same label."""
-        measures = earlier.measures.beside(measures)
-        if self._dense is None and not earlier.ids.size:
-            ids = np.sort(np.concatenate([np.zeros(0, dtype=np.uint32), *self._few])).astype(np.int64)
-            starts = np.flatnonzero(np.diff(ids, prepend=-1))
-            return TokenCounts(ids[starts], np.diff(np.append(starts, ids.size)), measures)
-        counts = earlier.dense(self._size)
-        if self._dense is not None:
-            counts += self._dense
-        for ids in self._few:
-            count_ids(ids, counts)
-        return TokenCounts.of_dense(counts, measures)
 
 
 def count_inputs(
@@ -290,32 +257,33 @@ def count_inputs(
                 yield chunk
 
     report("encode", 0, total, "bytes")
-    nothing = TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures())
-    groups = dict.fromkeys(names, nothing)  # also of sources without text, which have no chunks
+    nothing = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    groups = dict.fromkeys(names, TokenCounts(*nothing, TextMeasures()))  # also of sources without text, which have no chunks
     undetermined = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
     done, skipped = 0, NOTHING_SKIPPED
     results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in spread.map_chunks(job, chunks()))
     for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):
-        counter, measures = _Counter(size), TextMeasures()
+        earlier = groups[name]  # of other sources with the same label
+        parts, measures = [(earlier.ids, earlier.counts)] if earlier.ids.size else [], earlier.measures
         for _, of_source in groupby(of_label, key=itemgetter(0)):
             text = TextMeasures()
             for _, result in of_source:
-                counter.add(result.ids)
+                parts.append(result.counts)
+                if len(parts) == _MOST_PARTS:
+                    parts = [sum_counts(parts, size)]
                 text = text.followed_by(result.measures)
                 undetermined += 0 if result.undetermined is None else result.undetermined
                 done += result.n_read
                 skipped += result.skipped
                 report("encode", done, total, "bytes")
             measures = measures.beside(text)
-        groups[name] = counter.finish(groups[name], measures)
-    merged = np.zeros(size, dtype=np.int64)
-    for counts in groups.values():
-        merged[counts.ids] += counts.counts
+        groups[name] = TokenCounts(*sum_counts(parts, size), measures)
+    merged = sum_counts([(counts.ids, counts.counts) for counts in groups.values()], size)
     measured = reduce(TextMeasures.beside, (counts.measures for counts in groups.values()), TextMeasures())
     check_texts(measured.bytes, skipped, [source.path for source in sources])
-    counted = TokenCounts.of_dense(merged, measured)
+    counted = TokenCounts(*merged, measured)
     found = _script_counts(codec.model, counted, undetermined) if by_script else ()
-    scripts = sorted(found, key=lambda entry: -entry.bytes)
+    scripts = sorted(found, key=lambda entry: -entry["bytes"])
     return InputCounts(counted, groups, scripts, skipped)
 
 
@@ -336,7 +304,7 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
             )
 
 
-def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
+def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[dict[str, Any]]:
     properties = token_properties(model)
     scripts = token_scripts(model, ScriptTable())[counted.ids]
     columns = (
@@ -351,5 +319,4 @@ def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> I
         )
         words = int(counted.measures.word_counts[index])
         if tokens or words:
-            amounts = n_bytes, characters, words
-            yield ScriptCounts(script, tokens, *amounts, *per_token(tokens, *amounts))
+            yield {"script": script, **text_figures(tokens, n_bytes, characters, words)}

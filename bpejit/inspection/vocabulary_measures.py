@@ -6,10 +6,9 @@ Arrays `[vocab_size]` have an element for each id.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -213,53 +212,6 @@ def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Arr
     return unreachable
 
 
-@dataclass(frozen=True)
-class RankRow:
-    """One rank of two vocabularies, from 0, and its token in each; only tokens of several bytes have ranks.
-
-    `rank_of_first` is the rank of `first` in the second vocabulary, and `rank_of_second` that of `second` in the first. A token
-    or a rank is None if there is none.
-    """
-
-    rank: int
-    first: bytes | None
-    second: bytes | None
-    rank_of_first: int | None
-    rank_of_second: int | None
-
-
-@dataclass(frozen=True)
-class VocabularyComparison:
-    """Tokens of two vocabularies, special tokens excluded.
-
-    Parameters
-    ----------
-    shared : int
-        Number of tokens that are in both.
-    same_ids : int
-        Number of these that have the same id.
-    only_first, only_second : list of bytes
-        The tokens that only one of them has, in order of rank.
-    only_first_special, only_second_special : list of str
-    same_merges : int
-        Number of ranks, from the first, up to which both have the same tokens.
-    rank_correlation : float, optional
-        Spearman's correlation between the ranks of the shared tokens of several bytes; None for fewer than two.
-    rows : list of RankRow
-        The first ranks.
-    """
-
-    shared: int
-    same_ids: int
-    only_first: list[bytes]
-    only_second: list[bytes]
-    only_first_special: list[str]
-    only_second_special: list[str]
-    same_merges: int
-    rank_correlation: float | None
-    rows: list[RankRow]
-
-
 def merged_tokens(model: Model) -> list[bytes]:
     """Return the tokens of several bytes in order of rank: of the merges, or of the ids if the model merges by rank."""
     if model.ranked:
@@ -267,35 +219,48 @@ def merged_tokens(model: Model) -> list[bytes]:
     return list(dict.fromkeys(left + right for left, right in model.merges))
 
 
-def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> VocabularyComparison:
-    """Compare two vocabularies, and list the first ranks of both."""
+def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> dict[str, Any]:
+    """Compare two vocabularies, special tokens excluded, and list the first ranks of both.
+
+    Returns
+    -------
+    dict
+        Fields of a report. `shared` is the number of tokens that are in both, and `same_ids` that of those with the same id.
+        `only_first` and `only_second` are the tokens that only one of them has, in order of rank; `only_first_special` and
+        `only_second_special` are special tokens. `same_merges` is the number of ranks, from the first, up to which both have
+        the same tokens. `rank_correlation` is Spearman's correlation between the ranks of the shared tokens of several bytes,
+        None for fewer than two.
+
+        Each of `ranks` has a `rank`, from 0, and its token in each vocabulary, `first` and `second`; only tokens of several
+        bytes have ranks. `rank_of_first` is the rank of `first` in the second vocabulary, and `rank_of_second` that of `second`
+        in the first. A token or a rank is None if there is none.
+    """
     ours, theirs = first.ids, second.ids
     ranked = merged_tokens(first), merged_tokens(second)
-    ranks = tuple({token: rank for rank, token in enumerate(tokens)} for tokens in ranked)
+    ranks: tuple[dict[bytes | None, int], ...] = tuple({token: rank for rank, token in enumerate(tokens)} for tokens in ranked)
     pairs = list(zip_longest(*ranked))
     same = next((rank for rank, (left, right) in enumerate(pairs) if left != right), len(pairs))
     both = [(rank, ranks[1][token]) for token, rank in ranks[0].items() if token in ranks[1]]
-    rows = [
-        RankRow(
-            rank,
-            left,
-            right,
-            None if left is None else ranks[1].get(left),
-            None if right is None else ranks[0].get(right),
-        )
-        for rank, (left, right) in enumerate(pairs[:n_rows])
-    ]
-    return VocabularyComparison(
-        sum(token in theirs for token in ours),
-        sum(theirs.get(token) == number for token, number in ours.items()),
-        [token for token in in_order(first.tokens) if token not in theirs],
-        [token for token in in_order(second.tokens) if token not in ours],
-        [text for text in first.special_tokens if text not in second.special_tokens],
-        [text for text in second.special_tokens if text not in first.special_tokens],
-        same,
-        _rank_correlation(both),
-        rows,
-    )
+    return {
+        "shared": sum(token in theirs for token in ours),
+        "same_ids": sum(theirs.get(token) == number for token, number in ours.items()),
+        "only_first": [token for token in in_order(first.tokens) if token not in theirs],
+        "only_second": [token for token in in_order(second.tokens) if token not in ours],
+        "only_first_special": [text for text in first.special_tokens if text not in second.special_tokens],
+        "only_second_special": [text for text in second.special_tokens if text not in first.special_tokens],
+        "same_merges": same,
+        "rank_correlation": _rank_correlation(both),
+        "ranks": [
+            {
+                "rank": rank,
+                "first": left,
+                "second": right,
+                "rank_of_first": ranks[1].get(left),
+                "rank_of_second": ranks[0].get(right),
+            }
+            for rank, (left, right) in enumerate(pairs[:n_rows])
+        ],
+    }
 
 
 def _rank_correlation(pairs: list[tuple[int, int]]) -> float | None:

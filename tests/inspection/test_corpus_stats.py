@@ -117,15 +117,15 @@ def test_distributions(values):
     assert renyi_entropy(counts, 1) == pytest.approx(shannon, abs=1e-9)
     assert renyi_entropy(counts, 2.5) <= shannon + 1e-9
     for entry in coverage(counts):
-        assert entry.share == pytest.approx(sum(positive[: entry.tokens]) / total)
+        assert entry["share"] == pytest.approx(sum(positive[: entry["tokens"]]) / total)
     for entry in frequency_classes(counts):
-        assert entry.tokens == sum(entry.least <= value <= entry.most for value in values)
+        assert entry["tokens"] == sum(entry["least"] <= value <= entry["most"] for value in values)
     if values:
-        assert sum(entry.tokens for entry in frequency_classes(counts)) == len(values)
+        assert sum(entry["tokens"] for entry in frequency_classes(counts)) == len(values)
         ranges = usage_by_rank(counts, np.ones(counts.size, dtype=np.bool_))
-        assert sum(part.tokens for part in ranges) == len(values)
-        assert sum(part.used for part in ranges) == len(positive)
-        assert sum(part.share for part in ranges) == pytest.approx(1 if total else 0)
+        assert sum(part["tokens"] for part in ranges) == len(values)
+        assert sum(part["used"] for part in ranges) == len(positive)
+        assert sum(part["share"] for part in ranges) == pytest.approx(1 if total else 0)
 
 
 # ---- whole inputs ------------------------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def check(codec, texts, found):
     assert dict(zip(found.total.ids.tolist(), found.total.counts.tolist(), strict=True)) == total
     figures = corpus_stats(model, found)
     n_tokens = total.total()
-    assert figures.total.tokens == n_tokens
-    assert figures.total.bytes_per_token == pytest.approx(sum(map(len, texts.values())) / n_tokens)
-    assert figures.total.single_byte_share == pytest.approx(
+    assert figures["total"]["tokens"] == n_tokens
+    assert figures["total"]["bytes_per_token"] == pytest.approx(sum(map(len, texts.values())) / n_tokens)
+    assert figures["total"]["single_byte_share"] == pytest.approx(
         sum(count for number, count in total.items() if len(model.vocab[number]) == 1) / n_tokens
     )
 
@@ -162,9 +162,9 @@ def check(codec, texts, found):
         return token.decode("utf-8", "ignore").encode() != token
 
     partial = sum(count for number, count in total.items() if is_partial(model.vocab[number]))
-    assert figures.total.partial_share == pytest.approx(partial / n_tokens)
-    assert figures.unused_tokens == len(model.vocab) - len(total)
-    assert [token.count for token in figures.most_frequent] == [count for _, count in total.most_common(10)]
+    assert figures["total"]["partial_share"] == pytest.approx(partial / n_tokens)
+    assert figures["unused_tokens"] == len(model.vocab) - len(total)
+    assert [token["count"] for token in figures["most_frequent"]] == [count for _, count in total.most_common(10)]
     return figures
 
 
@@ -182,9 +182,9 @@ def test_counts_equal_encoding(codec, tmp_path, engine, monkeypatch):
     monkeypatch.setattr("bpejit.inspection.token_counts.CHUNK_BYTES", 3000)
     found = count_inputs(codec, find_sources(list(texts), Contents()), engine=engine, workers=2, by_script=True)
     check(codec, texts, found)
-    assert sum(entry.tokens for entry in found.scripts) == found.total.total
-    assert sum(entry.bytes for entry in found.scripts) == found.total.measures.bytes
-    assert sum(entry.characters for entry in found.scripts) == found.total.measures.characters
+    assert sum(entry["tokens"] for entry in found.scripts) == found.total.total
+    assert sum(entry["bytes"] for entry in found.scripts) == found.total.measures.bytes
+    assert sum(entry["characters"] for entry in found.scripts) == found.total.measures.characters
 
 
 def test_scripts_equal_plain_python(codec, tmp_path):
@@ -205,7 +205,7 @@ def test_scripts_equal_plain_python(codec, tmp_path):
             named = [script_of(text[at:].decode("utf-8", "ignore")[0])]
         expected[named[0]] += 1
         position += len(token)
-    assert {entry.script: entry.tokens for entry in found.scripts} == expected
+    assert {entry["script"]: entry["tokens"] for entry in found.scripts} == expected
 
 
 def test_labels_join_files(codec, tmp_path):
@@ -231,7 +231,7 @@ def test_documents_of_other_formats(codec, tmp_path):
     assert group.measures.words == sum(len(text.split()) for text in texts)
     assert group.measures.characters == sum(map(len, texts))
     assert [found.groups[str(path)].measures.words for path in paths[1:]] == [1, 2, 3]
-    assert sum(entry.tokens for entry in found.scripts) == found.total.total
+    assert sum(entry["tokens"] for entry in found.scripts) == found.total.total
 
 
 @pytest.mark.slow
@@ -255,12 +255,12 @@ def test_published_vocabulary_equals_tiktoken(name, tmp_path):
     expected = Counter(other.encode(text, allowed_special="all"))
     found = count_inputs(Codec(tokenizer.model), find_sources([tmp_path / "text.txt"], Contents()))
     assert dict(zip(found.total.ids.tolist(), found.total.counts.tolist(), strict=True)) == expected
-    figures = corpus_stats(tokenizer.model, found).total
+    figures = corpus_stats(tokenizer.model, found)["total"]
     n = expected.total()
-    assert figures.entropy == pytest.approx(-math.fsum(c / n * math.log2(c / n) for c in expected.values()))
+    assert figures["entropy"] == pytest.approx(-math.fsum(c / n * math.log2(c / n) for c in expected.values()))
     renyi = math.log2(math.fsum((c / n) ** 2.5 for c in expected.values())) / -1.5
-    assert figures.renyi_efficiency == pytest.approx(renyi / math.log2(len(expected)))
-    assert (figures.bytes, figures.characters, figures.words) == (len(text.encode()), len(text), len(text.split()))
+    assert figures["renyi_efficiency"] == pytest.approx(renyi / math.log2(len(expected)))
+    assert (figures["bytes"], figures["characters"], figures["words"]) == (len(text.encode()), len(text), len(text.split()))
 
 
 def test_properties_of_tokens(codec):

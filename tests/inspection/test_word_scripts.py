@@ -128,8 +128,8 @@ def test_inputs_of_any_engine(tmp_path, engine, monkeypatch):
     for chunk_bytes in (1, 7, 100, 1 << 20) if engine == "serial" else (100,):
         monkeypatch.setattr("bpejit.inspection.token_counts.CHUNK_BYTES", chunk_bytes)
         found = count_inputs(Codec(make_model([])), sources, engine=engine, workers=2, by_script=True)
-        assert {entry.script: entry.words for entry in found.scripts if entry.words} == expected
-        assert sum(entry.words for entry in found.scripts) == found.total.measures.words
+        assert {entry["script"]: entry["words"] for entry in found.scripts if entry["words"]} == expected
+        assert sum(entry["words"] for entry in found.scripts) == found.total.measures.words
 
 
 @settings(max_examples=20)
@@ -148,12 +148,12 @@ def test_inputs_of_any_chunk_size(tmp_path_factory, texts, chunk_bytes):
             return
         found = count_inputs(Codec(make_model([])), sources, engine="serial", by_script=True)
     expected = sum((words_by_script(text.encode()) for text in texts), Counter())
-    assert {entry.script: entry.words for entry in found.scripts if entry.words} == expected
+    assert {entry["script"]: entry["words"] for entry in found.scripts if entry["words"]} == expected
 
 
 def test_words_of_a_script_without_tokens(tmp_path):
     model = make_model([], ["ж"])
     (tmp_path / "text.txt").write_text("a ж", encoding="utf-8")
     (_, _, found) = count_inputs(Codec(model), find_sources([tmp_path / "text.txt"], Contents()), by_script=True).scripts
-    assert (found.script, found.tokens, found.words) == ("Cyrillic", 0, 1)
-    assert found.bytes_per_token is found.characters_per_token is found.words_per_token is None
+    assert (found["script"], found["tokens"], found["words"]) == ("Cyrillic", 0, 1)
+    assert found["bytes_per_token"] is found["characters_per_token"] is found["words_per_token"] is None
