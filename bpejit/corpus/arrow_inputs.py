@@ -18,18 +18,16 @@ from bpejit.corpus.base import DocumentsChunk, InputFormat, documents_block, sha
 from bpejit.corpus.blocks import AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import (
     MOST_DECODED,
-    array_documents,
     arrow_errors,
     batch_chunks,
     check_column,
     import_pyarrow,
-    kept_rows,
     longest_values,
-    plain_texts,
     read_columns,
+    read_rows,
 )
 from bpejit.corpus.input_streams import InputStream, open_raw, spilled
-from bpejit.corpus.kept_columns import column_of, find_column, join_chunks, kept_schema, pack_rows
+from bpejit.corpus.kept_columns import find_column, kept_schema, pack_rows
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
 from bpejit.storage.remote import is_remote
@@ -254,9 +252,7 @@ class RowGroupsChunk(NamedTuple):
         with arrow_errors(self.path, "Parquet"):
             file = reader.opened(self.path, open_parquet)
             table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
-            column = join_chunks(column_of(table, options.text_column), plain_texts)
-            data, ends, skipped, rows = array_documents(column, self.path, self.first_row, options)
-            kept = kept_rows(table, options, rows)
+            data, ends, skipped, kept = read_rows(table, self.path, self.first_row, options)
         columns = None if kept is None else pack_rows(kept)
         return documents_block(
             reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped, columns=columns

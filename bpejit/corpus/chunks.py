@@ -25,7 +25,7 @@ from bpejit.corpus.base import (
     normalize_newlines,
 )
 from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
-from bpejit.corpus.columns import column_documents, is_text
+from bpejit.corpus.columns import array_documents, bounded_parts, is_text
 from bpejit.corpus.input_streams import InputStream, fill_range
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import CHUNK_BYTES, InputOptions
@@ -398,7 +398,10 @@ def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int
             raise arguments.wrong_type(
                 name, item, f"a column of strings, and not of {item.type}", "give the column of the texts"
             )
-        for data, ends, skipped, _ in column_documents(item, "texts", 0, options):
+        first_row = 0
+        for part in bounded_parts(item, [item]):
+            data, ends, skipped, _ = array_documents(part, "texts", first_row, options)
+            first_row += len(part)
             for text, stops in divide_documents(data, ends, chunk_bytes):
                 yield DocumentsChunk(text, stops, options.allow_special, 0, skipped)
         return

@@ -16,6 +16,7 @@ from bpejit.corpus.kept_columns import (
     column_of,
     find_column,
     find_name,
+    join_chunks,
     keep_rows,
     kept_schema,
     merge_schemas,
@@ -96,15 +97,15 @@ def is_text(data_type: Any) -> bool:
     return str(value) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 
-def column_documents(
+def array_documents(
     column: Any, path: str, first_row: int, options: InputOptions
-) -> Iterator[tuple[Array, Array, Skipped, Array | None]]:
-    """Yield the texts of a column as documents.
+) -> tuple[Array, Array, Skipped, Array | None]:
+    """Return the texts of a column as documents.
 
     Parameters
     ----------
     column : pyarrow.Array or pyarrow.ChunkedArray
-        Of strings or bytes of any type.
+        Of strings or bytes of any type, whose dictionaries are bounded (see `bounded_parts`).
     path : str
         The input, for messages.
     first_row : int
@@ -112,8 +113,8 @@ def column_documents(
     options : InputOptions
         Whether a null is skipped or an error, and which texts are too large.
 
-    Yields
-    ------
+    Returns
+    -------
     data : uint8 [n]
         The texts, adjacent: a view of the memory of the column.
     ends : int64 [documents]
@@ -122,13 +123,7 @@ def column_documents(
     rows : int64 [documents], optional
         The rows that have the documents, from 0; None if all have one.
     """
-    for part in bounded_parts(column, [column]):
-        yield array_documents(plain_texts(part), path, first_row, options)
-        first_row += len(part)
-
-
-def array_documents(array: Any, path: str, first_row: int, options: InputOptions) -> tuple[Array, Array, Skipped, Array | None]:
-    """Return the texts of an array without a dictionary as documents (see `column_documents`)."""
+    array = _plain_texts(join_chunks(column, _plain_texts))
     skipped = NOTHING_SKIPPED
     n_rows = len(array)
     rows = None
@@ -226,15 +221,17 @@ def longest_values(array: Any) -> int:
     return max(map(longest_values, children if isinstance(children, list) else [children]), default=0)
 
 
-def kept_rows(batch: Any, options: InputOptions, rows: Array | None = None) -> Any:
-    """Return the columns to keep of a record batch or a table, of all rows or of some; None if no columns are kept."""
-    if not options.keep_columns:
-        return None
-    kept = keep_rows(batch, options.keep_columns)
-    return kept if rows is None else kept.take(import_extra("pyarrow", "columns to keep").array(rows))
+def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> tuple[Array, Array, Skipped, Any]:
+    """Return the documents of a record batch or a table, as `array_documents`, and a batch of the columns to keep, or None."""
+    column = column_of(table, options.text_column)
+    data, ends, skipped, rows = array_documents(column, path, first_row, options)
+    kept = keep_rows(table, options.keep_columns) if options.keep_columns else None
+    if kept is not None and rows is not None:
+        kept = kept.take(rows)
+    return data, ends, skipped, kept
 
 
-def plain_texts(array: Any) -> Any:
+def _plain_texts(array: Any) -> Any:
     """Return an array with the values of its dictionary, so that a null among these is null."""
     array = getattr(array, "storage", array)
     return array.dictionary_decode() if hasattr(array, "dictionary_decode") else array
@@ -261,25 +258,17 @@ def batch_chunks(
     read = done = 0
     wanted = read_columns(options)
     parts = (part for batch in batches for part in bounded_parts(batch, [column_of(batch, name) for name in wanted]))
-    for batch in parts:
-        column = column_of(batch, options.text_column)
-        for data, ends, skipped, rows in column_documents(column, path, first_row + done, options):
-            kept = kept_rows(batch, options, rows)
-            first = 0
-            total = ends.size + skipped.count
-            passed = 0
-            for text, stops in divide_documents(data, ends, chunk_bytes):
-                passed += stops.size
-                now = share(n_bytes, done + passed + (skipped.count if passed == ends.size else 0), n_rows)
-                columns = None if kept is None else pack_rows(kept.slice(first, stops.size))
-                first += stops.size
-                yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped, columns)
-                read, skipped = now, NOTHING_SKIPPED
-            done += total
-            if skipped:
-                now = share(n_bytes, done, n_rows)
-                yield DocumentsChunk(data[:0], ends[:0], options.allow_special, now - read, skipped)
-                read = now
+    for batch in filter(len, parts):
+        data, ends, skipped, kept = read_rows(batch, path, first_row + done, options)
+        first = 0
+        for text, stops in divide_documents(data, ends, chunk_bytes) if ends.size else [(data, ends)]:
+            columns = None if kept is None else pack_rows(kept.slice(first, stops.size))
+            first += stops.size
+            # Rows without documents belong to the last chunk.
+            now = share(n_bytes, done + (first if first < ends.size else batch.num_rows), n_rows)
+            yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped, columns)
+            read, skipped = now, NOTHING_SKIPPED
+        done += batch.num_rows
     if n_bytes > read:
         yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=n_bytes - read)
 
@@ -305,8 +294,7 @@ def plan_columns(sources: Sequence[Source]) -> bytes | None:
             if schema is not None:
                 schemas[form.is_empty(source)].append(schema)
     # An input without records has no values, so its types matter only if all inputs are like that.
-    chosen = schemas[False] or schemas[True]
-    found = reduce(merge_schemas, chosen) if chosen else None
+    found = reduce(merge_schemas, schemas[False] or schemas[True], None)
     _check_fields(files)
     return None if found is None else found.serialize().to_pybytes()
 
