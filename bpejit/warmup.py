@@ -121,6 +121,7 @@ def _warm_others() -> None:
     from bpejit.arrays import padded_text
     from bpejit.formats.ranked_merges import recover_merges
     from bpejit.formats.tiktoken_ranks import parse_ranks
+    from bpejit.inspection.scripts import ScriptTable, scripts_around
     from bpejit.inspection.text_measures import measure_text
     from bpejit.kernels.constants import WARMING_TEXT
     from bpejit.kernels.inspection.amounts import count_ids
@@ -128,7 +129,8 @@ def _warm_others() -> None:
     from bpejit.t2t.datagen.generation_job import warm_data_sets
 
     text, n_bytes = padded_text(WARMING_TEXT)
-    measure_text(text, n_bytes)
+    measure_text(text, n_bytes, ScriptTable(by_script=False))
+    scripts_around(text, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), ScriptTable())
     parse_ranks(b"YQ== 0\n", "ranks")
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))

@@ -23,7 +23,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, shorten
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
-from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
+from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
@@ -82,8 +82,9 @@ def sum_counts(parts: Sequence[tuple[Array, Array]], vocab_size: int) -> tuple[A
 def count_distinct(ids: Array, vocab_size: int) -> tuple[Array, Array]:
     """Return the ids that occur, and how often, for `sum_counts`."""
     if ids.size < vocab_size // 4:  # a small file needs no array of the size of the vocabulary
-        used, counts = np.unique(ids, return_counts=True)
-        return used.astype(np.int64), counts
+        ordered = np.sort(ids).astype(np.int64)
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        return ordered[starts], np.diff(np.append(starts, ordered.size))
     dense = np.zeros(vocab_size, dtype=np.int64)
     count_ids(ids, dense)
     used = np.flatnonzero(dense)
@@ -161,26 +162,25 @@ class CountTokensWorker:
     def __init__(self, job: CountTokensJob) -> None:
         self._encoder = job.encoder
         self._workspace = self._encoder.new_workspace()
-        self._vocab_size = job.model.vocab_size
+        self._vocab_size = job.encoder.model.vocab_size
         self._reader = ChunkReader()
-        self._table = ScriptTable() if job.by_script else None
-        self._scripts = None if self._table is None else token_scripts(job.encoder.model, self._table)
+        self._table = ScriptTable(by_script=job.by_script)
+        self._scripts = token_scripts(job.encoder.model, self._table) if job.by_script else None
 
     def run(self, chunk: AnyChunk) -> ChunkTokens:
         """Encode one chunk, and measure its text."""
         block = self._reader.read(chunk)
+        measures = measure_text(block.text, block.cut, self._table, block.ends)
         if block.ends is None:
-            measures = measure_text(block.text, block.cut, self._table)
             ids = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, self._workspace)
         else:
-            measures = measure_documents(block.text, block.ends, self._table)
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
         counts = count_distinct(ids, self._vocab_size)
         return ChunkTokens(counts, measures, self._resolve(ids, block.text, block.cut), block.n_read, block.skipped)
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
-        if self._table is None or self._scripts is None:
+        if self._scripts is None:
             return None
         sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
         unknown = np.flatnonzero(self._scripts[ids] == UNDETERMINED)

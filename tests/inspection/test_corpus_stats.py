@@ -45,7 +45,7 @@ def array_of(data):
 def test_measures_equal_those_of_strings(parts):
     found = TextMeasures()
     for part in parts:
-        found = found.followed_by(measure_text(*padded_text(part.encode())))
+        found = found.followed_by(measure_text(*padded_text(part.encode()), ScriptTable()))
     text = "".join(parts)
     assert (found.bytes, found.characters, found.words) == (len(text.encode()), len(text), len(text.split()))
 

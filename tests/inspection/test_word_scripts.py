@@ -18,10 +18,10 @@ from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError
 from bpejit.inspection.scripts import SCRIPTS, ScriptTable
-from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
+from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.token_counts import count_inputs
 
-TABLE = ScriptTable()
+TABLE, PLAIN = ScriptTable(), ScriptTable(by_script=False)
 
 MIXED = [b"a", "ж".encode(), "中".encode(), "β".encode(), b"1", b"!", "\u0301".encode(), "\u201c".encode(), "\u07ca".encode()]
 MIXED += [
@@ -77,7 +77,7 @@ def padded(data):
 def test_words_equal_plain_python(data):
     measures = measure_text(*padded(data), TABLE)
     assert named(measures) == words_by_script(data)
-    assert measures.words == measure_text(*padded(data)).words == len(data.decode("utf-8", "replace").split())
+    assert measures.words == measure_text(*padded(data), PLAIN).words == len(data.decode("utf-8", "replace").split())
 
 
 @given(mixed_bytes(30), st.lists(st.integers(1, 7)))
@@ -87,7 +87,7 @@ def test_blocks_equal_whole_texts(data, sizes):
     for size in [*sizes, len(text) + 1]:
         part, rest = rest[:size].encode("utf-8", "surrogateescape"), rest[size:]
         measures = measures.followed_by(measure_text(*padded(part), TABLE))
-        plain = plain.followed_by(measure_text(*padded(part)))
+        plain = plain.followed_by(measure_text(*padded(part), PLAIN))
     assert named(measures) == words_by_script(data)
     assert measures.words == plain.words
 
@@ -96,11 +96,11 @@ def test_blocks_equal_whole_texts(data, sizes):
 @example([b"a\xe2\x80", b"\x80b"])
 @example([b"\xe2\x80", b"\x80"])
 def test_documents_divide_words(documents):
-    text, _ = padded(b"".join(documents))
+    block = padded(b"".join(documents))
     ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
-    measures = measure_documents(text, ends, TABLE)
+    measures = measure_text(*block, TABLE, ends)
     assert named(measures) == sum(map(words_by_script, documents), Counter())
-    assert measures.words == measure_documents(text, ends).words
+    assert measures.words == measure_text(*block, PLAIN, ends).words
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])

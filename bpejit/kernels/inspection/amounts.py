@@ -6,12 +6,18 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
-from bpejit.kernels.constants import EIGHT, HALF, ONE, SIXTEEN, THREE, TWO, ZERO
+from bpejit.kernels.common.characters import read_character
+from bpejit.kernels.constants import EIGHT, HALF, ONE, SIXTEEN, ZERO
 
-CHARACTERS, WORDS, STARTS_IN_WORD, ENDS_IN_WORD = range(4)
+CHARACTERS, STARTS_IN_WORD, ENDS_IN_WORD, FIRST_SCRIPT, LAST_SCRIPT = range(5)
 """Indices of the results of `count_words`."""
 
-N_AMOUNTS = 4
+N_AMOUNTS = 5
+
+NOT_LOOKED_UP = 254
+
+SPACE = 255
+"""The kind of white space; others are scripts."""
 
 _HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 _FROM_09, _FROM_0E, _FROM_1C, _FROM_21 = (np.uint64(0x0101_0101_0101_0101 * (0x80 - byte)) for byte in (0x09, 0x0E, 0x1C, 0x21))
@@ -42,22 +48,6 @@ def count_ids(ids, counts):
 
 
 @inline
-def wide_space_bytes(text, at):
-    """Return the size of the white-space character outside ASCII at a position, and 0 if there is none; see `str.isspace`."""
-    first, second, third = text[at], text[at + ONE], text[at + TWO]
-    if first == 0xC2:
-        return TWO if second == 0x85 or second == 0xA0 else ZERO
-    if first == 0xE1:
-        return THREE if second == 0x9A and third == 0x80 else ZERO
-    if first == 0xE2:
-        narrow = second == 0x80 and (0x80 <= third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
-        return THREE if narrow or (second == 0x81 and third == 0x9F) else ZERO
-    if first == 0xE3:
-        return THREE if second == 0x80 and third == 0x80 else ZERO
-    return ZERO
-
-
-@inline
 def ascii_space_bits(word):
     """Return the high bit of each byte that is white space, of eight bytes that are all ASCII."""
     # The sum of a byte and 0x80 - n has the high bit if the byte is at least n.
@@ -75,52 +65,102 @@ def count_high_bits(word):
 
 
 @kernel
-def count_words(text, n_bytes, amounts):
-    """Count characters and words, the maximal runs of characters that are not white space.
+def count_words(text, stops, kind_of, byte_kinds, words, amounts):
+    """Count characters, and the words of each script: maximal runs of characters of documents that are not white space.
 
-    Bytes that are not valid UTF-8 belong to words, so the result for a text does not depend on how it is divided into blocks.
+    A word belongs to the script of its first character that has one. Bytes that are not valid UTF-8 belong to words, so the
+    result for a text does not depend on how it is divided into blocks between characters.
 
     Parameters
     ----------
-    text : uint8 [at least n_bytes + 2], in
-    n_bytes : uint64
+    text : uint8 [at least the last stop], in
+    stops : int64 [documents], in
+        The ends of the documents, which are adjacent.
+    kind_of, byte_kinds : uint8 [0x110000], uint8 [256], in
+        The script of each character, and of ASCII and bytes that are not valid UTF-8; `SPACE`, or `NOT_LOOKED_UP`.
+    words : int64 [scripts], in-out
+        The words of each script are added; 0 has those without a script.
     amounts : int64 [N_AMOUNTS], out
-        Bytes that are not continuation bytes; words; 1 if the first character belongs to a word; 1 if the last one does.
+        Bytes that are not continuation bytes; 1 if the first character belongs to a word; 1 if the last one does; the scripts
+        of the first and of the last word.
 
     Returns
     -------
-    int
-        0. The cost is some twenty operations for eight bytes of ASCII, and as many for each other byte.
+    int64
+        The position of a character that is `NOT_LOOKED_UP`, where counting stops; -1 if there is none. The cost is some ten
+        operations for each character. If ASCII has no scripts, it is some twenty for eight bytes of it.
     """
-    characters, words, in_word, starts = ZERO, ZERO, ZERO, ZERO
+    characters, n_words, in_word, starts, script, first = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
+    one_script = byte_kinds[0x61] == 0
     at = ZERO
-    while at < n_bytes:
-        if at + EIGHT <= n_bytes:
-            word = load_u64(text, at)
-            if word & _HIGH_BITS == ZERO:
-                spaces = ascii_space_bits(word)
-                after_space = spaces << EIGHT | (in_word ^ ONE) << _SEVEN
-                words += count_high_bits(~spaces & after_space)
-                starts = ONE - (spaces >> _SEVEN & ONE) if at == ZERO else starts
-                in_word = ONE - (spaces >> _LAST_BIT)
-                characters += EIGHT
-                at += EIGHT
-                continue
-        byte = text[at]
-        now, width = ONE, ONE
-        if byte < 0x80:
-            now = ZERO if byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F else ONE
-        elif byte >= 0xC0:
-            space = wide_space_bytes(text, at)
-            if space != ZERO and at + space <= n_bytes:
-                now, width = ZERO, space
-        characters += ONE if byte < 0x80 or byte >= 0xC0 else ZERO
-        words += now & (in_word ^ ONE)
-        starts = now if at == ZERO else starts
-        in_word = now
-        at += width
+    for document in range(np.uint64(stops.size)):
+        stop = np.uint64(stops[document])
+        in_word = ZERO
+        while at < stop:
+            if one_script and at + EIGHT <= stop:
+                word = load_u64(text, at)
+                if word & _HIGH_BITS == ZERO:
+                    spaces = ascii_space_bits(word)
+                    after_space = spaces << EIGHT | (in_word ^ ONE) << _SEVEN
+                    words[0] += np.int64(count_high_bits(~spaces & after_space))
+                    starts = ONE - (spaces >> _SEVEN & ONE) if at == ZERO else starts
+                    in_word = ONE - (spaces >> _LAST_BIT)
+                    characters += EIGHT
+                    at += EIGHT
+                    continue
+            kind, width = read_character(text, at, stop, True, kind_of, byte_kinds)
+            if kind == NOT_LOOKED_UP:
+                return np.int64(at)
+            now = ZERO if kind == SPACE else ONE
+            if now > in_word:
+                words[0] += 1
+                n_words += ONE
+                script = ZERO
+            if now != ZERO and script == ZERO and kind != ZERO:
+                words[0] -= 1
+                words[kind] += 1
+                script = kind
+                first = kind if n_words == ONE else first
+            characters += ONE if text[at] < 0x80 or text[at] >= 0xC0 else ZERO
+            starts = now if at == ZERO else starts
+            in_word = now
+            at += width
     amounts[CHARACTERS] = characters
-    amounts[WORDS] = words
     amounts[STARTS_IN_WORD] = starts
     amounts[ENDS_IN_WORD] = in_word
-    return 0
+    amounts[FIRST_SCRIPT] = first
+    amounts[LAST_SCRIPT] = script
+    return np.int64(-1)
+
+
+@kernel
+def find_scripts(text, starts, ends, kind_of, byte_kinds, scripts):
+    """Find the script of the character in which each of some tokens begins, or else of the one in which it ends.
+
+    Parameters
+    ----------
+    text : uint8 [n], in
+    starts, ends : int64 [tokens], in
+        Where the tokens begin and end: not empty, and not checked.
+    kind_of, byte_kinds
+        As for `count_words`.
+    scripts : uint8 [tokens], out
+        0 for white space.
+
+    Returns
+    -------
+    int64
+        As for `count_words`. The cost is some twenty operations for each token.
+    """
+    for index in range(np.uint64(starts.size)):
+        at = np.uint64(starts[index])
+        if text[at] & 0xC0 != 0x80:
+            at = np.uint64(ends[index]) - ONE
+        for _ in range(3):
+            if at > ZERO and text[at] & 0xC0 == 0x80:
+                at -= ONE
+        kind, _ = read_character(text, at, np.uint64(text.size), True, kind_of, byte_kinds)
+        if kind == NOT_LOOKED_UP:
+            return np.int64(at)
+        scripts[index] = 0 if kind == SPACE else kind
+    return np.int64(-1)

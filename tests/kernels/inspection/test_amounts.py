@@ -8,6 +8,7 @@ from helpers.strategies import awkward_bytes, awkward_text
 from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import padded_text
+from bpejit.inspection.scripts import SCRIPTS, ScriptTable
 from bpejit.kernels.inspection import amounts
 
 
@@ -19,27 +20,75 @@ def test_count_ids(ids):
     assert counts.tolist() == expected
 
 
-def words_of(data):
-    found = np.full(amounts.N_AMOUNTS, -1, dtype=np.int64)
-    text, n_bytes = padded_text(data)
+TABLES = ScriptTable(), ScriptTable(by_script=False)
+
+
+def words_of(documents, table):
+    """Return what the kernel counts, as its twin does."""
+    text, n_bytes = padded_text(b"".join(documents))
     text[n_bytes:] = 0x80  # must not matter
-    amounts.count_words(text, np.uint64(n_bytes), found)
-    return tuple(found.tolist())
+    words, found = np.zeros(len(SCRIPTS), dtype=np.int64), np.full(amounts.N_AMOUNTS, -1, dtype=np.int64)
+
+    def count(kinds, byte_kinds):
+        words[:] = 0
+        stops = np.cumsum([len(data) for data in documents], dtype=np.int64)
+        return amounts.count_words(text, stops, kinds, byte_kinds, words, found)
+
+    table.completed(text, count)
+    return words.tolist(), found.tolist()
+
+
+def kind_in(table):
+    """Return a function from a character to its kind in a table."""
+    other = int(table.byte_kinds[0xFF])
+    return lambda character: other if "\udc80" <= character <= "\udcff" else int(table.look_up(np.array([ord(character)]))[0])
+
+
+def agrees(documents):
+    for table in TABLES:
+        assert words_of(documents, table) == twins.inspection.count_words(documents, kind_in(table), len(SCRIPTS))
 
 
 @given(awkward_text())
 def test_count_words(text):
-    assert words_of(text.encode()) == twins.inspection.count_words(text.encode())
+    agrees([text.encode()])
 
 
-@given(awkward_bytes())
-@example(b" \x80 \xe2\x80\x80\x80 \xe2\x80")
-def test_count_words_of_any_bytes(data):
-    assert words_of(data) == twins.inspection.count_words(data)
+@given(st.lists(awkward_bytes(), max_size=3))
+@example([b" \x80 \xe2\x80\x80\x80 \xe2\x80"])
+@example([b"a\xe2\x80", b"\x80 1b", b""])
+def test_count_words_of_any_bytes(documents):
+    agrees(documents)
 
 
 def test_every_white_space():
     assert not any(chr(point).isspace() for point in range(0x3001, 0x110000))
     for point in range(0x3001):
         expected = 2 if chr(point).isspace() else 1
-        assert words_of(f"a{chr(point)}b".encode())[amounts.WORDS] == expected, hex(point)
+        for table in TABLES:
+            assert sum(words_of([f"a{chr(point)}b".encode()], table)[0]) == expected, hex(point)
+
+
+def test_characters_are_looked_up_when_they_are_needed():
+    text, starts = np.frombuffer("жя中".encode() + bytes(8), dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    kinds, byte_kinds, words = (
+        np.full(0x110000, amounts.NOT_LOOKED_UP, np.uint8),
+        np.zeros(256, np.uint8),
+        np.zeros(9, np.int64),
+    )
+    kinds[[ord("ж"), ord("я")]] = 3
+    found = np.zeros(amounts.N_AMOUNTS, dtype=np.int64)
+    assert amounts.count_words(text, np.array([7]), kinds, byte_kinds, words, found) == 4
+    assert amounts.find_scripts(text, starts + 5, starts + 6, kinds, byte_kinds, np.zeros(1, np.uint8)) == 4
+
+
+@given(awkward_bytes(), st.data())
+def test_find_scripts(data, draw):
+    if not data:
+        return
+    starts = draw.draw(st.lists(st.integers(0, len(data) - 1), max_size=5))
+    ends = [draw.draw(st.integers(start + 1, len(data))) for start in starts]
+    text, scripts = np.frombuffer(data, dtype=np.uint8), np.full(len(starts), 99, dtype=np.uint8)
+    positions = [np.array(values, dtype=np.int64) for values in (starts, ends)]
+    TABLES[0].completed(text, lambda kinds, byte_kinds: amounts.find_scripts(text, *positions, kinds, byte_kinds, scripts))
+    assert scripts.tolist() == twins.inspection.find_scripts(data, starts, ends, kind_in(TABLES[0]))
