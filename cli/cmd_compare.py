@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bpejit.inspection.tables import Row, figure, percent
 
 from . import shared_options as shared
 from .cmd_stats import label_option, opened_inputs
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines, wrote
-from .text_output import aligned, color_console, color_option, figure, percent, separator, shown_name, shown_token, styled_rows
+from .text_output import aligned, color_console, color_option, separator, shown_name, shown_token, styled_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -152,9 +154,10 @@ def compare(
         write_lines(_vocabulary_lines(codecs, found, names, count))
         if counts:
             total = _compared("total", counts[0].total.measures.bytes, [found.total.total for found in counts])
-            rows = [*({**group, "name": shown_name(group["name"])} for group in groups), *([total] if len(groups) > 1 else [])]
-            head = ("text", "bytes", f"tokens of {names[0]}", f"tokens of {names[1]}", "ratio")
-            write_lines(["", *aligned([head, *((row["name"], row["bytes"], *row["tokens"], row["ratio"]) for row in rows)])])
+            lines: list[Sequence[object]] = [("text", "bytes", *(f"tokens of {name}" for name in names), "ratio")]
+            rows = [*groups, total] if len(groups) > 1 else groups
+            lines += [(shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in rows]
+            write_lines(["", *aligned(lines)])
         _write_texts(codecs, texts, names, color_console(color))
     progress.finish(
         "",
@@ -169,14 +172,15 @@ def compare(
     )
 
 
-def _compared(name: str, n_bytes: int, tokens: list[int]) -> dict[str, Any]:
+def _compared(name: str, n_bytes: int, tokens: list[int]) -> Row:
     """Return the numbers of tokens of a text, and their ratio."""
     return {"name": name, "bytes": n_bytes, "tokens": tokens, "ratio": tokens[0] / tokens[1] if tokens[1] else None}
 
 
-def _vocabulary_lines(codecs: Sequence[Codec], found: Mapping[str, Any], names: tuple[str, str], count: int) -> Iterator[str]:
+def _vocabulary_lines(codecs: Sequence[Codec], found: Row, names: tuple[str, str], count: int) -> Iterator[str]:
     sizes = [len(codec.model.tokens) for codec in codecs]
-    shared, alone = found["shared"], (found["only_first"], found["only_second"])
+    shared = found["shared"]
+    alone = (found["only_first"], found["only_second"])
     yield from aligned(
         [
             ("vocabulary", *names),
@@ -204,9 +208,7 @@ def _vocabulary_lines(codecs: Sequence[Codec], found: Mapping[str, Any], names: 
         yield from aligned(table, left=5)
 
 
-def _write_texts(
-    codecs: Sequence[Codec], texts: Sequence[Mapping[str, Any]], names: tuple[str, str], console: Console | None
-) -> None:
+def _write_texts(codecs: Sequence[Codec], texts: Sequence[Row], names: tuple[str, str], console: Console | None) -> None:
     from bpejit.inspection.token_rows import plain_tokens, token_rows
 
     for entry in texts:

@@ -240,7 +240,8 @@ def split(
     from bpejit.inspection.split_text import SplitText
 
     with watch() as progress:
-        text, shown = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode)), None
+        text = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode))
+        shown = None
         sources = shared.read_sources(inputs, reading)
         if stats:
             _show_stats(text, sources, STATS_COUNT if count is None else count)
@@ -284,8 +285,8 @@ def _describe_split(text: SplitText, shown: int | None) -> str:
 
 def _split_fields(text: SplitText) -> dict[str, Any]:
     """Return the totals and the pattern for JSON."""
-    n_pretokens, pattern = text.n_spans - text.n_specials, text.splitter.pattern
-    totals = {"bytes": text.n_bytes, "pretokens": n_pretokens, "special_tokens": text.n_specials}
+    pattern = text.splitter.pattern
+    totals = {"bytes": text.n_bytes, "pretokens": text.n_spans - text.n_specials, "special_tokens": text.n_specials}
     return {"totals": totals, "pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
 
 
@@ -328,7 +329,8 @@ def _show_stats(text: SplitText, sources: list[Source], count: int) -> None:
         """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""
         return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
 
-    frequent, longest = ranked(counts.__getitem__), ranked(len)
+    frequent = ranked(counts.__getitem__)
+    longest = ranked(len)
     if this_command().json:
         found = (
             [{"pretoken": pretoken, "count": counts[pretoken], "bytes": len(pretoken)} for pretoken in pretokens]

@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bpejit.errors import BpejitError, shorten
+from bpejit.inspection.tables import Row, figure, percent, table
 
 from . import shared_options as shared
 from .command_types import command
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines
-from .text_output import aligned, figure, percent, shown_name, shown_token
+from .text_output import aligned, shown_name, shown_token
 
 if TYPE_CHECKING:
     from bpejit.corpus.sources import Source
-    from bpejit.inspection.token_counts import InputCounts
 
 AMOUNTS = "bytes", "characters", "words", "tokens"
+PER_TOKEN = "bytes_per_token", "characters_per_token", "words_per_token"
 
 
 def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -165,11 +166,16 @@ def stats(
         codec = tokenizer.codec()
         found = count_inputs(codec, sources, labels=labels, by_script=by_script, **work, report=progress)
         figures = corpus_stats(codec.model, found, n_shown=count)
-        others = [(other.path, count_inputs(other.codec(), sources, labels=labels, **work)) for other in choices[1:]]
+        rows = [*figures["groups"], {"name": "total", **figures["total"]}]
+        others = []
+        for other in choices[1:]:
+            counted = count_inputs(other.codec(), sources, labels=labels, **work)
+            tokens = [group.total for group in counted.groups.values()]
+            others.append((other.path, [*tokens, counted.total.total]))
     if csv_path is not None:
-        _write_csv(csv_path, figures, others)
+        _write_csv(csv_path, rows, others)
     if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):
-        write_lines(_lines(figures, others))
+        write_lines(_lines(figures, rows, others))
     encode = progress.stages["encode"].seconds
     total = figures["total"]
     progress.finish(
@@ -178,19 +184,18 @@ def stats(
         tokenizer=tokenizer.path,
         tokenizer_sha256=codec.model.sha256,
         **figures,
-        against=[_against_fields(figures, path, counts) for path, counts in others],
+        against=[
+            {
+                "tokenizer": path,
+                "tokens": tokens[-1],
+                "ratio": _ratio(total["tokens"], tokens[-1]),
+                "groups": {row["name"]: n for row, n in zip(figures["groups"], tokens, strict=False)},
+            }
+            for path, tokens in others
+        ],
         skipped_records=found.skipped.count,
         notes=shared.skipped_notes(found.skipped),
     )
-
-
-def _against_fields(figures: Mapping[str, Any], path: str, counts: InputCounts) -> dict[str, Any]:
-    return {
-        "tokenizer": path,
-        "tokens": counts.total.total,
-        "ratio": _ratio(figures["total"]["tokens"], counts.total.total),
-        "groups": {name: group.total for name, group in counts.groups.items()},
-    }
 
 
 def _ratio(tokens: int, others: int) -> float | None:
@@ -198,17 +203,17 @@ def _ratio(tokens: int, others: int) -> float | None:
     return tokens / others if others else None
 
 
-def _write_csv(path: str, figures: Mapping[str, Any], others: Sequence[tuple[str, InputCounts]]) -> None:
+def _write_csv(path: str, rows: Sequence[Row], others: Sequence[tuple[str, Sequence[int]]]) -> None:
     from bpejit.inspection.report_page import unique_names
     from bpejit.storage.files import replacing
     from bpejit.storage.outputs import is_standard_output
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", *figures["total"], *(f"tokens of {name}" for name in unique_names([path for path, _ in others]))])
-    for group in figures["groups"]:
-        writer.writerow([*group.values(), *(counts.groups[group["name"]].total for _, counts in others)])
-    writer.writerow(["total", *figures["total"].values(), *(counts.total.total for _, counts in others)])
+    names = unique_names([other for other, _ in others])
+    writer.writerow([*rows[0], *(f"tokens of {name}" for name in names)])
+    for row, *tokens in zip(rows, *(of_other for _, of_other in others), strict=True):
+        writer.writerow([*row.values(), *tokens])
     if is_standard_output(path):
         write_lines(text.getvalue().splitlines())
         return
@@ -216,62 +221,44 @@ def _write_csv(path: str, figures: Mapping[str, Any], others: Sequence[tuple[str
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
-def _lines(figures: Mapping[str, Any], others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:
-    groups = figures["groups"]
-    named = [*groups, {"name": "total", **figures["total"]}] if len(groups) > 1 else groups
-    names = [shown_name(group["name"]) for group in named]
-    rows = ((group[key] for key in (*AMOUNTS, "used_tokens")) for group in named)
-    yield from aligned([("text", *AMOUNTS, "used"), *((name, *row) for name, row in zip(names, rows, strict=True))])
+def _lines(figures: Row, rows: Sequence[Row], others: Sequence[tuple[str, Sequence[int]]]) -> Iterator[str]:
+    shown = rows if len(rows) > 2 else rows[:1]
+    named = [{**row, "name": shown_name(row["name"])} for row in shown]
+    yield from aligned(table(named, ("name", *AMOUNTS, "used_tokens"), ("text", *AMOUNTS, "used")))
     yield ""
     head_of_ratios = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
-    yield from aligned([head_of_ratios, *((name, *_ratios(group)) for name, group in zip(names, named, strict=True))])
+    shares = ("single_byte_share", "partial_share", "entropy", "renyi_efficiency")
+    yield from aligned(table(named, ("name", *PER_TOKEN, *shares), head_of_ratios))
     if others:
         yield ""
-        head_of_others = ("tokens relative to", *(shown_name(path, 40) for path, _ in others))
-        yield from aligned([head_of_others, *((name, *row) for name, row in zip(names, _against(named, others), strict=True))])
+        columns: list[list[Any]] = [["tokens relative to", *(row["name"] for row in named)]]
+        for path, tokens in others:
+            ratios = [_ratio(row["tokens"], n) for row, n in zip(named, tokens, strict=False)]
+            columns.append([shown_name(path, 40), *ratios])
+        yield from aligned(zip(*columns, strict=True))
     if figures["scripts"]:
         yield ""
         head_of_scripts = ("script", *AMOUNTS, "bytes each", "characters", "words")
-        yield from aligned([head_of_scripts, *(list(entry.values()) for entry in figures["scripts"])])
+        yield from aligned(table(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), head_of_scripts))
     yield ""
-    in_vocab, used = figures["vocab_tokens"], figures["total"]["used_tokens"]
+    in_vocab = figures["vocab_tokens"]
+    used = figures["total"]["used_tokens"]
     yield f"used       {used:,} of {in_vocab:,} tokens ({percent(used / in_vocab)})"
     yield f"unused     {figures['unused_tokens']:,} tokens"
     yield f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
     yield ""
     yield "the most frequent tokens make up this share of the text"
-    yield from aligned(
-        [("tokens", "share"), *((entry["tokens"], percent(entry["share"])) for entry in figures["coverage"])], left=0
-    )
+    yield from aligned(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=0)
     yield ""
-    ranks = (
-        (f"{part['first']} to {part['last']}", part["tokens"], percent(part["used"] / part["tokens"]), percent(part["share"]))
-        for part in figures["ranks"]
-    )
-    yield from aligned([("ids", "tokens", "used", "of the text"), *ranks])
+    fields_of_ranks = ("ids", "tokens", "used_share", "share")
+    yield from aligned(table(figures["ranks"], fields_of_ranks, ("ids", "tokens", "used", "of the text")))
     yield ""
-    classes = (
-        (f"{entry['least']:,} to {entry['most']:,}" if entry["most"] > 1 else str(entry["least"]), entry["tokens"])
-        for entry in figures["frequencies"]
-    )
-    yield from aligned([("occurrences", "tokens"), *classes])
+    yield from aligned(table(figures["frequencies"], ("occurrences", "tokens"), ("occurrences", "tokens")))
     for title, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
         if tokens:
             yield ""
             # Tokens are not aligned: their width on a terminal is not known.
-            numbers = [("id", "count", "bytes"), *((str(token["id"]), token["count"], str(token["bytes"])) for token in tokens)]
-            shown = [title, *(shown_token(token["token"]) for token in tokens)]
-            yield from (f"{line}  {token}" for line, token in zip(aligned(numbers, left=0), shown, strict=True))
-
-
-def _ratios(group: Mapping[str, Any]) -> Iterator[object]:
-    yield from (group[f"{name}_per_token"] for name in AMOUNTS[:3])
-    yield from (percent(group["single_byte_share"]), percent(group["partial_share"]))
-    yield from (f"{group['entropy']:.2f} bits", group["renyi_efficiency"])
-
-
-def _against(named: Sequence[Mapping[str, Any]], others: Sequence[tuple[str, InputCounts]]) -> Iterator[list[float | None]]:
-    """Yield how many tokens each text has for each token of the other tokenizers."""
-    for group in named:
-        found = [counts.total if group is named[-1] else counts.groups[group["name"]] for _, counts in others]
-        yield [_ratio(group["tokens"], of.total) for of in found]
+            numbers = [("id", "count", "bytes")]
+            numbers += [(str(token["id"]), token["count"], token["bytes"]) for token in tokens]
+            texts = [title, *(shown_token(token["token"]) for token in tokens)]
+            yield from (f"{line}  {token}" for line, token in zip(aligned(numbers, left=0), texts, strict=True))

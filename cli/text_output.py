@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bpejit.errors import visible
+from bpejit.inspection.tables import figure
 from bpejit.inspection.visible_text import escape_character, plain_text, visible_pieces
 
 if TYPE_CHECKING:
@@ -126,15 +127,3 @@ def shown_token(token: bytes, longest: int = 60) -> str:
     """Return a token between vertical lines, with escapes, shortened if it is long."""
     text = plain_text(token[: 4 * longest], "|")
     return f"|{text}|" if len(text) <= longest and len(token) <= 4 * longest else f"|{text[: longest - 3]}..."
-
-
-def figure(value: object) -> str:
-    """Return a whole number with commas, another number with three decimals, `-` for None, and a text as it is."""
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def percent(share: float) -> str:
-    """Return a share as text, such as `12.5 %`."""
-    return f"{100 * share:.1f} %"

@@ -139,7 +139,8 @@ def _measure_groups(file: Any, options: InputOptions) -> list[_RowGroup]:
 
 def _wanted_columns(file: Any, options: InputOptions) -> Iterator[tuple[int, Any]]:
     """Yield the index and the schema of each column of values that is read."""
-    wanted, schema = read_columns(options), file.metadata.schema
+    wanted = read_columns(options)
+    schema = file.metadata.schema
     for index in range(file.metadata.num_columns):
         column = schema.column(index)
         if any(f"{column.path}.".startswith(f"{one}.") for one in wanted):
@@ -279,7 +280,8 @@ class Arrow(InputFormat):
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield the texts of a stream of batches, as chunks in memory; a file is copied first: its index is at its end."""
         path = source.path
-        pyarrow, ipc = import_pyarrow("pyarrow", path), import_pyarrow("pyarrow.ipc", path)
+        pyarrow = import_pyarrow("pyarrow", path)
+        ipc = import_pyarrow("pyarrow.ipc", path)
         with arrow_errors(path, "Arrow"):
             if stream.peek(len(_FILE)) == _FILE:
                 with spilled(stream) as copy:
@@ -290,9 +292,11 @@ class Arrow(InputFormat):
 
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
-        path, names = source.path, source.options.keep_columns
+        path = source.path
+        names = source.options.keep_columns
         if source.is_stream:
-            pyarrow, ipc = import_pyarrow("pyarrow", path), import_pyarrow("pyarrow.ipc", path)
+            pyarrow = import_pyarrow("pyarrow", path)
+            ipc = import_pyarrow("pyarrow.ipc", path)
             with source.open_stream() as stream, arrow_errors(path, "Arrow"):
                 if stream.peek(len(_FILE)) == _FILE:
                     return None
@@ -344,7 +348,9 @@ def _open_batches(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
 
 def _batches(reader: Any, source: Source, chunk_bytes: int, position: Any) -> Iterator[AnyChunk]:
     """Yield the chunks of a file, or of a stream, of which `position` returns the number of bytes that were read."""
-    path, options, size = source.path, source.options, source.size or 0
+    path = source.path
+    options = source.options
+    size = source.size or 0
     start, stop = (0, None) if source.is_stream or position else (source.start, source.stop)
     if position:
         check_column(reader.schema, path, options)

@@ -138,9 +138,11 @@ class Chunk(NamedTuple):
             fill_range(self.path, self.start, text[:length].data)
         cut = n_bytes = self.cut - self.start
         if reader.normalize_newlines:
-            body, ahead = (normalize_newlines(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
-            cut, length = len(body), len(body) + len(ahead)
-            text[:length] = np.frombuffer(body + ahead, np.uint8)
+            body = normalize_newlines(text[:cut].tobytes())
+            both = body + normalize_newlines(text[cut:length].tobytes())
+            cut = len(body)
+            length = len(both)
+            text[:length] = np.frombuffer(both, np.uint8)
         n_read = n_bytes if self.n_read is None else self.n_read
         return Block(text, cut, length, self.final, None, True, self.separated, n_bytes, n_read)
 

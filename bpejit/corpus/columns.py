@@ -129,7 +129,8 @@ def array_documents(
     rows = None
     if array.null_count:
         is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-        nulls, rows = np.flatnonzero(is_null), np.flatnonzero(~is_null)
+        nulls = np.flatnonzero(is_null)
+        rows = np.flatnonzero(~is_null)
         places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
         shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
         if options.strict:
@@ -142,7 +143,9 @@ def array_documents(
         rows = np.arange(n_rows) if rows is None else rows
         fits = lengths <= options.max_record
         skipped += _too_large(path, rows[~fits] + first_row + 1, lengths[~fits], options)
-        data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
+        data = data[np.repeat(fits, lengths)]
+        ends = np.cumsum(lengths[fits])
+        rows = rows[fits]
     return data, ends, skipped, rows
 
 
@@ -165,7 +168,8 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     dtype = np.int64 if str(array.type).startswith("large_") else np.int32
     offsets = np.frombuffer(offset_buffer, dtype)[array.offset : array.offset + len(array) + 1]
-    start, stop = int(offsets[0]), int(offsets[-1])
+    start = int(offsets[0])
+    stop = int(offsets[-1])
     data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[start:stop]
     return data, offsets[1:].astype(np.int64) - start
 

@@ -144,7 +144,8 @@ def _ranges(source: Source, unit_bytes: int, chunker: Chunker, separator: bytes 
         yield begin, size, True
     with source.open() as file:
         while begin < size:
-            position, limit = begin + unit_bytes, min(size, begin + 2 * unit_bytes)
+            position = begin + unit_bytes
+            limit = min(size, position + unit_bytes)
             stop = -1
             if separator is not None:
                 find = partial(_after_separator, chunker=chunker, separator=separator)
@@ -235,7 +236,8 @@ def _sampled(
         ranges: Ranges = []
         number = first
         while size and number < len(starts) and starts[number] < end:
-            ranges.append((max(starts[number] - begin, 0) / size, min(starts[number] + piece - begin, size) / size))
+            low = starts[number] - begin
+            ranges.append((max(low, 0) / size, min(low + piece, size) / size))
             number += 1
         begin = end
         if not ranges or source.weight != weight:
@@ -262,7 +264,8 @@ def _text_size(source: Source) -> int:
 
 def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterator[Source]:
     """Yield the parts of a file as sources, between positions where it may be cut."""
-    size, length = source.size or 0, source.length or 0
+    size = source.size or 0
+    length = source.length or 0
     lines = source.has_records
     with source.open() as file:
 
@@ -275,7 +278,8 @@ def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterato
         done = source.start
         owed = 0.0
         for low, high in ranges:
-            start, stop = max(cut(low), done), cut(high)
+            start = max(cut(low), done)
+            stop = cut(high)
             if lines and high < 1:
                 # Records may be as long as the ranges: what one has too many or too few bytes, the next one makes up for.
                 owed += length * (high - low)

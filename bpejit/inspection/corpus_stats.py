@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.inspection.tables import Row
 from bpejit.inspection.token_counts import InputCounts, TokenCounts, text_figures
 from bpejit.inspection.token_rows import token_bytes
 from bpejit.inspection.vocabulary_measures import TokenProperties, token_properties
@@ -41,7 +40,7 @@ def efficiency(entropy: float, n_types: int) -> float | None:
     return entropy / float(np.log2(n_types)) if n_types > 1 else None
 
 
-def coverage(counts: Array) -> list[dict[str, Any]]:
+def coverage(counts: Array) -> list[Row]:
     """Return the share of a text that the 1, 2, 5, 10, 20, 50, ... most frequent tokens make up, up to all that occur."""
     ordered = np.sort(counts[counts > 0])[::-1]
     if not ordered.size:
@@ -52,7 +51,7 @@ def coverage(counts: Array) -> list[dict[str, Any]]:
     return [{"tokens": number, "share": float(sums[number - 1] / sums[-1])} for number in shown]
 
 
-def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[dict[str, Any]]:
+def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[Row]:
     """Divide the ids in use, a mask, into ranges of equal size, and return how much of each occurs.
 
     Ids are in order of rank for a trained vocabulary. A row has the `first` and `last` id, the number of `tokens` of the range
@@ -63,9 +62,15 @@ def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[dict
     found = []
     for part in np.array_split(ids, min(n_ranges, ids.size)):
         of_part = counts[part]
-        used = int(np.count_nonzero(of_part))
-        share = int(of_part.sum()) / total
-        found.append({"first": int(part[0]), "last": int(part[-1]), "tokens": int(part.size), "used": used, "share": share})
+        found.append(
+            {
+                "first": int(part[0]),
+                "last": int(part[-1]),
+                "tokens": int(part.size),
+                "used": int(np.count_nonzero(of_part)),
+                "share": int(of_part.sum()) / total,
+            }
+        )
     return found
 
 
@@ -78,12 +83,15 @@ def frequency_classes(counts: Array) -> list[dict[str, int]]:
     limits = [(0, 0), (1, 1), (2, 9)]
     while limits[-1][1] < largest:
         limits.append((limits[-1][1] + 1, limits[-1][1] * 10 + 9))
-    shown = [(least, most) for least, most in limits if least <= largest or not least]
-    inside = [int(np.count_nonzero((counts >= least) & (counts <= most))) for least, most in shown]
-    return [{"least": least, "most": most, "tokens": tokens} for (least, most), tokens in zip(shown, inside, strict=True)]
+    found = []
+    for least, most in limits:
+        if least <= largest or not least:
+            inside = (counts >= least) & (counts <= most)
+            found.append({"least": least, "most": most, "tokens": int(np.count_nonzero(inside))})
+    return found
 
 
-def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens: int) -> dict[str, Any]:
+def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens: int) -> Row:
     """Return the figures of counted tokens.
 
     These are the amounts of `text_figures`; the number of different tokens (`used_tokens`); the shares of the tokens of a text
@@ -92,7 +100,9 @@ def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens:
     the vocabulary.
     """
     n_tokens = found.total
-    counts, ids, measures = found.counts, found.ids, found.measures
+    counts = found.counts
+    ids = found.ids
+    measures = found.measures
 
     def share(chosen: Array) -> float:
         return int(counts[chosen[ids]].sum()) / n_tokens if n_tokens else 0.0
@@ -109,7 +119,7 @@ def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens:
     }
 
 
-def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> dict[str, Any]:
+def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
     """Return all statistics of counted inputs, as the fields of a report.
 
     Parameters
@@ -135,9 +145,12 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> dict
     ordinary = total.ids[~properties.special[total.ids]]
     longest = ordinary[np.lexsort((ordinary, -properties.lengths[ordinary]))[:n_shown]]
 
-    def listed(ids: Array) -> list[dict[str, Any]]:
-        tokens = [(number, token_bytes(model, number)) for number in ids.tolist()]
-        return [{"id": number, "token": token, "bytes": len(token), "count": int(dense[number])} for number, token in tokens]
+    def listed(ids: Array) -> list[Row]:
+        rows = []
+        for number in ids.tolist():
+            token = token_bytes(model, number)
+            rows.append({"id": number, "token": token, "bytes": len(token), "count": int(dense[number])})
+        return rows
 
     return {
         "total": token_figures(total, properties, vocab_tokens),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
+from bpejit.inspection.tables import Row
 
 SAMPLED_BYTES = 4 << 20
 """Bytes read from the start of each input."""
@@ -62,7 +62,7 @@ def _divided(line: bytes) -> Iterator[bytes]:
 
 def find_differing_texts(
     first: Codec, second: Codec, sources: Sequence[Source], *, n_texts: int = 3, n_bytes: int = SAMPLED_BYTES
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the texts for which the ratio of the numbers of tokens is farthest from 1, at most one for each source in turn.
 
     Each has its `path`, the `text`, its number of `tokens` with each tokenizer, and their `ratio`.
@@ -75,7 +75,7 @@ def find_differing_texts(
     n_bytes : int
         Bytes to read from the start of each source.
     """
-    by_source: list[list[dict[str, Any]]] = []
+    by_source: list[list[Row]] = []
     for source in sources:
         texts = [text for text in dict.fromkeys(read_sample(first, source, n_bytes)) if len(text) >= SHORTEST_TEXT]
         if not texts:
@@ -84,13 +84,12 @@ def find_differing_texts(
         logarithms = np.log(np.maximum(numbers[0], 1) / np.maximum(numbers[1], 1))
         distances = np.where(np.maximum(*numbers) < FEWEST_TOKENS, 0.0, np.abs(logarithms))
         order = np.argsort(np.negative(distances), kind="stable")[:n_texts].tolist()
-        found = [(texts[at], int(numbers[0][at]), int(numbers[1][at])) for at in order]
-        by_source.append(
-            [
-                {"path": source.path, "text": text, "tokens": (ours, theirs), "ratio": ours / theirs}
-                for text, ours, theirs in found
-                if ours != theirs and ours and theirs
-            ]
-        )
+        found = []
+        for at in order:
+            ours = int(numbers[0][at])
+            theirs = int(numbers[1][at])
+            if ours != theirs and ours and theirs:
+                found.append({"path": source.path, "text": texts[at], "tokens": (ours, theirs), "ratio": ours / theirs})
+        by_source.append(found)
     turns = [entries[turn] for turn in range(n_texts) for entries in by_source if turn < len(entries)]
     return turns[:n_texts]

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape, unescape
@@ -19,6 +19,7 @@ from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
 from bpejit.inspection.corpus_stats import corpus_stats
+from bpejit.inspection.tables import Row, cell, figure, table
 from bpejit.inspection.token_counts import InputCounts
 from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
 from bpejit.inspection.visible_text import html_text, plain_text
@@ -93,7 +94,7 @@ def pack_arrays(
     return directory, base64.b64encode(zlib.compress(bytes(block), 6)).decode("ascii")
 
 
-def script_json(value: Mapping[str, Any]) -> str:
+def script_json(value: object) -> str:
     """Return JSON that is safe inside a script element: it has no `<`, `>` or `&`."""
     text = json.dumps(value, ensure_ascii=True)
     for character in "<>&":
@@ -114,6 +115,22 @@ SAMPLES = (
     'def greet(name):\n    return f"Hello, {name}!"\n',
 )
 """Texts that are shown if there are no inputs."""
+
+
+SUMMARY = {
+    "bytes of text": "bytes",
+    "tokens of the text": "tokens",
+    "bytes per token": "bytes_per_token",
+    "characters per token": "characters_per_token",
+    "words per token": "words_per_token",
+    "tokens used": "used_tokens",
+    "tokens unused": "unused_tokens",
+    "single bytes": "single_byte_share",
+    "parts of characters": "partial_share",
+    "entropy": "entropy",
+    "Renyi efficiency": "renyi_efficiency",
+}
+"""The figures of the summary, and their fields in `corpus_stats`."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +161,7 @@ class ReportedTokenizer:
         return np.zeros(size, dtype=np.int64) if self.counts is None else self.counts.total.dense(size)
 
 
-def report_page(
-    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[dict[str, Any]] = ()
-) -> str:
+def report_page(tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[Row] = ()) -> str:
     """Return the page about one tokenizer, compared with others.
 
     Parameters
@@ -164,7 +179,7 @@ def report_page(
         HTML. It loads nothing: its policy forbids all requests, and all scripts but its own.
     """
     first = tokenizers[0]
-    stats = [None if entry.counts is None else corpus_stats(entry.model, entry.counts) for entry in tokenizers]
+    stats = [corpus_stats(entry.model, entry.counts) for entry in tokenizers if entry.counts is not None]
     properties = token_properties(first.model)
     suspicious = find_suspicious_tokens(first.codec)
     flags = token_flags(properties, suspicious)
@@ -229,11 +244,7 @@ def _text_of(html: str) -> str:
     return unescape(html.replace("<i>", "").replace("</i>", ""))
 
 
-def _figure(value: float | None, form: str = "{:.3f}") -> str:
-    return "-" if value is None else form.format(value)
-
-
-def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, Any] | None], names: Sequence[str]) -> str:
+def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[Row], names: Sequence[str]) -> str:
     models = [entry.model for entry in tokenizers]
     rows = [("", *names), ("tokens", *(f"{len(model.vocab):,}" for model in models))]
     rows.append(("special tokens", *(f"{len(model.special_tokens):,}" for model in models)))
@@ -242,32 +253,17 @@ def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, 
         found = [compare_vocabularies(models[0], model, n_rows=0) for model in models]
         rows.append((f"shared with {names[0]}", *(f"{entry['shared']:,}" for entry in found)))
         rows.append(("alone, without those shared", *(f"{len(entry['only_second']):,}" for entry in found)))
-        rows.append(("rank correlation", *(_figure(entry["rank_correlation"]) for entry in found)))
-    if stats[0] is None:
-        return _table(rows)
-    known = [entry for entry in stats if entry is not None]
-    total = [entry["total"] for entry in known]
-    rows += [
-        ("bytes of text", *(f"{entry['bytes']:,}" for entry in total)),
-        ("tokens of the text", *(f"{entry['tokens']:,}" for entry in total)),
-        ("bytes per token", *(_figure(entry["bytes_per_token"]) for entry in total)),
-        ("characters per token", *(_figure(entry["characters_per_token"]) for entry in total)),
-        ("words per token", *(_figure(entry["words_per_token"]) for entry in total)),
-        ("tokens used", *(f"{entry['used_tokens']:,}" for entry in total)),
-        ("tokens unused", *(f"{entry['unused_tokens']:,}" for entry in known)),
-        ("single bytes", *(f"{100 * entry['single_byte_share']:.1f} %" for entry in total)),
-        ("parts of characters", *(f"{100 * entry['partial_share']:.1f} %" for entry in total)),
-        ("entropy", *(f"{entry['entropy']:.2f} bits" for entry in total)),
-        ("Renyi efficiency", *(_figure(entry["renyi_efficiency"]) for entry in total)),
-    ]
+        rows.append(("rank correlation", *(cell(entry, "rank_correlation") for entry in found)))
+    figures = [{**of["total"], "unused_tokens": of["unused_tokens"]} for of in stats]
+    rows += [(title, *(cell(row, field) for row in figures)) for title, field in SUMMARY.items() if stats]
     return _table(rows)
 
 
-def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, Any] | None]) -> Iterator[str]:
+def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[Row]) -> Iterator[str]:
     models = {entry.name: entry.model for entry in tokenizers}
     drawn = [("Tokens by length", lambda: plots.plot_lengths(models))]
-    if stats[0] is not None:
-        known = {entry.name: figures for entry, figures in zip(tokenizers, stats, strict=True) if figures is not None}
+    if stats:
+        known = {entry.name: figures for entry, figures in zip(tokenizers, stats, strict=True)}
         counts = {entry.name: entry.dense_counts() for entry in tokenizers}
         n_bytes = stats[0]["total"]["bytes"]
         drawn.insert(0, ("Compression against vocabulary size", lambda: plots.plot_compression(models, counts, n_bytes)))
@@ -284,29 +280,26 @@ def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[dict[str, 
     yield "</div>"
 
 
-def _groups(stats: Sequence[dict[str, Any] | None], names: Sequence[str]) -> str:
-    if stats[0] is None:
+def _groups(stats: Sequence[Row], names: Sequence[str]) -> str:
+    if not stats:
         return ""
-    rows = [("text", "bytes", "words", *(f"bytes per token, {name}" for name in names), "parts of characters")]
-    for index, group in enumerate(stats[0]["groups"]):
-        ratios = (_figure(of["groups"][index]["bytes_per_token"]) for of in stats if of is not None)
-        share = f"{100 * group['partial_share']:.1f} %"
-        rows.append((_shown(group["name"]), f"{group['bytes']:,}", f"{group['words']:,}", *ratios, share))
+    of_each = [f"bytes per token, {name}" for name in names]
+    rows = [("text", "bytes", "words", *of_each, "parts of characters")]
+    for group, *others in zip(*(of["groups"] for of in stats), strict=True):
+        ratios = [cell(other, "bytes_per_token") for other in (group, *others)]
+        shown = _shown(group["name"])
+        rows.append((shown, cell(group, "bytes"), cell(group, "words"), *ratios, cell(group, "partial_share")))
     parts = [_table(rows)]
     if stats[0]["scripts"]:
-        head = ("script", "bytes", "characters", "words", *(f"bytes per token, {name}" for name in names))
-        found = [{entry["script"]: entry for entry in of["scripts"]} for of in stats if of is not None]
-        scripts = [head]
+        fields = ("script", "bytes", "characters", "words")
+        scripts = [(*fields, *of_each)]
+        found = [{entry["script"]: entry for entry in of["scripts"]} for of in stats]
         for script, entry in found[0].items():
-            each = (_figure(of[script]["bytes_per_token"] if script in of else None) for of in found)
-            scripts.append((escape(script), *(f"{entry[name]:,}" for name in head[1:4]), *each))
+            each = (figure(of[script]["bytes_per_token"] if script in of else None) for of in found)
+            scripts.append((*(cell(entry, field) for field in fields), *each))
         parts.append("<h3>Scripts</h3>" + _table(scripts))
-    frequent = [("tokens, the most frequent", "share of the text")]
-    frequent += [(f"{entry['tokens']:,}", f"{100 * entry['share']:.1f} %") for entry in stats[0]["coverage"]]
-    ranks = [("ids", "tokens", "used", "share of the text")]
-    for part in stats[0]["ranks"]:
-        used = f"{100 * part['used'] / part['tokens']:.1f} %"
-        ranks.append((f"{part['first']} to {part['last']}", f"{part['tokens']:,}", used, f"{100 * part['share']:.1f} %"))
+    ranks = table(stats[0]["ranks"], ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "share of the text"))
+    frequent = table(stats[0]["coverage"], ("tokens", "share"), ("tokens, the most frequent", "share of the text"))
     parts.append(f"<h3>Coverage by rank</h3>{_table(ranks)}<h3>Most frequent tokens</h3>{_table(frequent)}")
     return "".join(parts)
 
@@ -359,7 +352,7 @@ def _suspicious(first: ReportedTokenizer, flags: Array, counts: Array | None) ->
 
 
 def _samples(
-    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[dict[str, Any]], names: Sequence[str]
+    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[Row], names: Sequence[str]
 ) -> str:
     texts = samples or [sample.encode() for sample in SAMPLES]
     parts = [_colored(tokenizers, text, names) for text in texts]

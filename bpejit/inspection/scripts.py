@@ -6,10 +6,8 @@ not valid UTF-8 belong to words, and to Other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import regex
@@ -43,7 +41,7 @@ _LAST_SPACE = 0x3000
 
 
 class ScriptTable:
-    """The kinds of characters, each looked up once: indices in `SCRIPTS`, or `SPACE` for white space.
+    """The kinds of characters, each looked up once: indices in `SCRIPTS`, with the flag `SPACE` for white space.
 
     Parameters
     ----------
@@ -78,9 +76,10 @@ class ScriptTable:
             block = self.kinds[number * _BLOCK : (number + 1) * _BLOCK]
             block[:] = OTHER
             text = "".join(map(chr, range(number * _BLOCK, (number + 1) * _BLOCK)))
-            for kind, pattern in _patterns():
+            for script, pattern in enumerate(_script_patterns()):
                 for match in pattern.finditer(text):
-                    block[match.start() : match.end()] = kind
+                    block[match.start() : match.end()] = script
+            block[[character.isspace() for character in text]] |= SPACE
         return self.kinds[points] if missing.size else found
 
     def completed(self, text: Array, call: Callable[[Array, Array], int]) -> None:
@@ -91,10 +90,9 @@ class ScriptTable:
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> list[tuple[int, Any]]:
-    """Return the patterns for characters of each kind; the last one that matches decides."""
+def _script_patterns() -> list[regex.Pattern[str]]:
     names = [r"[\p{Script=Common}\p{Script=Inherited}]+", *(rf"\p{{Script={name}}}+" for name in SCRIPTS[1:-1])]
-    return [*enumerate(map(regex.compile, names)), (SPACE, re.compile(r"\s+"))]
+    return [regex.compile(name) for name in names]
 
 
 def token_scripts(model: Model, table: ScriptTable) -> Array:
@@ -109,10 +107,11 @@ def token_scripts(model: Model, table: ScriptTable) -> Array:
     ids = np.array(list(model.tokens), dtype=np.int64)
     texts = [token.decode("utf-8", "ignore") for token in model.tokens.values()]
     owners = np.repeat(ids, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    kinds = table.look_up(np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4"))
-    told = (kinds != COMMON) & (kinds != SPACE)
+    points = np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
+    scripts = table.look_up(points) & (SPACE - 1)
+    told = scripts != COMMON
     # Assigned in reverse order, so that the first character of each token is written last.
-    found[owners[told][::-1]] = kinds[told][::-1]
+    found[owners[told][::-1]] = scripts[told][::-1]
     found[token_properties(model).partial & (found == COMMON)] = UNDETERMINED
     return found
 

@@ -91,7 +91,8 @@ def measure_text(text: Array, n_bytes: int, table: ScriptTable, ends: Array | No
         The ends of documents; the last one is `n_bytes`.
     """
     stops = np.array([n_bytes], dtype=np.int64) if ends is None else ends
-    words, amounts = np.zeros(len(SCRIPTS), dtype=np.int64), np.zeros(N_AMOUNTS, dtype=np.int64)
+    words = np.zeros(len(SCRIPTS), dtype=np.int64)
+    amounts = np.zeros(N_AMOUNTS, dtype=np.int64)
 
     def count(kinds: Array, byte_kinds: Array) -> int:
         words[:] = 0

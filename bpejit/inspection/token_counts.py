@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, shorten
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
+from bpejit.inspection.tables import Row
 from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
@@ -61,7 +61,7 @@ class TokenCounts:
         return counts
 
 
-def text_figures(tokens: int, n_bytes: int, characters: int, words: int) -> dict[str, Any]:
+def text_figures(tokens: int, n_bytes: int, characters: int, words: int) -> Row:
     """Return the amounts of a text as fields of a report, and how much there is for each token; None if there are no tokens."""
     amounts = {"bytes": n_bytes, "characters": characters, "words": words}
     each = {f"{name}_per_token": amount / tokens if tokens else None for name, amount in amounts.items()}
@@ -110,7 +110,7 @@ class InputCounts:
 
     total: TokenCounts
     groups: dict[str, TokenCounts]
-    scripts: list[dict[str, Any]] = field(default_factory=list)
+    scripts: list[Row] = field(default_factory=list)
     skipped: Skipped = NOTHING_SKIPPED
 
 
@@ -237,7 +237,9 @@ def count_inputs(
     """
     names = [_label_of(source.path, labels) for source in sources]
     _check_labels([source.path for source in sources], labels)
-    encoder, size, total = codec.encoder, codec.model.vocab_size, total_bytes(list(sources))
+    encoder = codec.encoder
+    size = codec.model.vocab_size
+    total = total_bytes(list(sources))
     splitter = encoder.splitter
     spread = make_engine(
         engine,
@@ -257,14 +259,15 @@ def count_inputs(
                 yield chunk
 
     report("encode", 0, total, "bytes")
-    nothing = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    groups = dict.fromkeys(names, TokenCounts(*nothing, TextMeasures()))  # also of sources without text, which have no chunks
+    nothing = np.zeros(0, np.int64)
+    groups = dict.fromkeys(names, TokenCounts(nothing, nothing, TextMeasures()))  # also of sources without chunks
     undetermined = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
     done, skipped = 0, NOTHING_SKIPPED
     results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in spread.map_chunks(job, chunks()))
     for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):
         earlier = groups[name]  # of other sources with the same label
-        parts, measures = [(earlier.ids, earlier.counts)] if earlier.ids.size else [], earlier.measures
+        parts = [(earlier.ids, earlier.counts)] if earlier.ids.size else []
+        measures = earlier.measures
         for _, of_source in groupby(of_label, key=itemgetter(0)):
             text = TextMeasures()
             for _, result in of_source:
@@ -304,7 +307,7 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
             )
 
 
-def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[dict[str, Any]]:
+def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[Row]:
     properties = token_properties(model)
     scripts = token_scripts(model, ScriptTable())[counted.ids]
     columns = (

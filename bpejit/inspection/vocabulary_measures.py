@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.errors import NAMED_ESCAPES
 from bpejit.formats.ranked_merges import recover_merges
+from bpejit.inspection.tables import Row
 from bpejit.model import Model, in_order
 from bpejit.utf8 import is_utf8
 
@@ -62,8 +63,10 @@ class TokenProperties(NamedTuple):
 def token_properties(model: Model) -> TokenProperties:
     """Return the properties of all tokens of a model. The arrays are shared: callers do not change them."""
     size = model.vocab_size
-    lengths, characters = (np.zeros(size, dtype=np.int64) for _ in range(2))
-    partial, special = (np.zeros(size, dtype=np.bool_) for _ in range(2))
+    lengths = np.zeros(size, dtype=np.int64)
+    characters = np.zeros(size, dtype=np.int64)
+    partial = np.zeros(size, dtype=np.bool_)
+    special = np.zeros(size, dtype=np.bool_)
     vocab = model.vocab
     ids = np.fromiter(vocab, dtype=np.int64, count=len(vocab))
     sizes = np.fromiter(map(len, vocab.values()), dtype=np.int64, count=len(vocab))
@@ -97,12 +100,14 @@ def merge_parts(model: Model) -> MergeParts:
     """Return how the tokens of a model are merged: for each token, the pair of the lowest rank."""
     merges = recover_merges(model.tokens)[0] if model.ranked else model.merges
     ids = model.ids
-    left, right = (np.full(model.vocab_size, -1, dtype=np.int32) for _ in range(2))
+    left = np.full(model.vocab_size, -1, dtype=np.int32)
+    right = left.copy()
     order = []
     for first, second in merges:
         merged = ids[first + second]
         if left[merged] < 0 and first in ids and second in ids:
-            left[merged], right[merged] = ids[first], ids[second]
+            left[merged] = ids[first]
+            right[merged] = ids[second]
             order.append(merged)
     return MergeParts(left, right, np.array(order, dtype=np.int64))
 
@@ -122,13 +127,15 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
         Number of tokens of the text for each size.
     """
     uses = counts.tolist()
-    left, right = parts.left.tolist(), parts.right.tolist()
-    for token in reversed(parts.order.tolist()):
+    left = parts.left.tolist()
+    right = parts.right.tolist()
+    order = parts.order.tolist()
+    for token in reversed(order):
         n_uses = uses[token]
         if n_uses:
             uses[left[token]] += n_uses
             uses[right[token]] += n_uses
-    applied = np.array([uses[token] for token in parts.order.tolist()], dtype=np.int64)
+    applied = np.array([uses[token] for token in order], dtype=np.int64)
     tokens = int(counts.sum()) + int(applied.sum()) - np.concatenate([[0], np.cumsum(applied)])
     first = len(model.tokens) - parts.order.size
     return first + np.arange(parts.order.size + 1), tokens
@@ -219,7 +226,7 @@ def merged_tokens(model: Model) -> list[bytes]:
     return list(dict.fromkeys(left + right for left, right in model.merges))
 
 
-def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> dict[str, Any]:
+def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> Row:
     """Compare two vocabularies, special tokens excluded, and list the first ranks of both.
 
     Returns

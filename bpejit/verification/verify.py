@@ -169,7 +169,8 @@ def verify(
     report("verify", 0, total, "bytes")
     for batch in _batches(_documents(tokenizer, sources, separator.encode(), count_block)):
         texts = [data.decode("utf-8", "replace") for _, _, data in batch]
-        ours, theirs = tokenizer.encode_batch(texts), reference(texts)
+        ours = tokenizer.encode_batch(texts)
+        theirs = reference(texts)
         for (name, number, data), text, mine, other in zip(batch, texts, ours, theirs, strict=True):
             n_documents += 1
             n_bytes += len(data)
@@ -245,7 +246,8 @@ def _describe(
     while same < min(len(mine), len(other)) and mine[same] == other[same]:
         same += 1
     start = sum(len(token or b"") for _, token in mine[:same])
-    mine, other = mine[same:], other[same:]
+    mine = mine[same:]
+    other = other[same:]
     mine_ends = list(accumulate((len(token or b"") for _, token in mine), initial=start))[1:]
     other_ends = list(accumulate((len(token or b"") for _, token in other), initial=start))[1:]
     # The length of an unknown id is not known, so the range ends with the document.

@@ -30,11 +30,11 @@ def count_words(documents: list[bytes], kind_of: Callable[[str], int], n_scripts
 
 
 def find_scripts(data: bytes, starts: list[int], ends: list[int], kind_of: Callable[[str], int]) -> list[int]:
-    """Return the script of the character in which each token begins, or else of the one in which it ends; 0 for white space."""
+    """Return the script of the character in which each token begins, or else of the one in which it ends."""
     found = []
     for start, end in zip(starts, ends, strict=True):
         at = start if data[start] & 0xC0 == 0x80 else end - 1
         first = next((first for first in range(at, max(at - 4, -1), -1) if data[first] & 0xC0 != 0x80), max(at - 3, 0))
         character = data[first : first + 4].decode("utf-8", "surrogateescape")[0]
-        found.append(0 if character.isspace() else kind_of(character))
+        found.append(kind_of(character))
     return found

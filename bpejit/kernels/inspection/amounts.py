@@ -14,10 +14,12 @@ CHARACTERS, STARTS_IN_WORD, ENDS_IN_WORD, FIRST_SCRIPT, LAST_SCRIPT = range(5)
 
 N_AMOUNTS = 5
 
-NOT_LOOKED_UP = 254
+NOT_LOOKED_UP = 0x7F
 
-SPACE = 255
-"""The kind of white space; others are scripts."""
+SPACE = 0x80
+"""Flag in the kind of white space; the other bits are the script."""
+
+_SCRIPT = np.uint64(SPACE - 1)
 
 _HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 _FROM_09, _FROM_0E, _FROM_1C, _FROM_21 = (np.uint64(0x0101_0101_0101_0101 * (0x80 - byte)) for byte in (0x09, 0x0E, 0x1C, 0x21))
@@ -77,7 +79,7 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
     stops : int64 [documents], in
         The ends of the documents, which are adjacent.
     kind_of, byte_kinds : uint8 [0x110000], uint8 [256], in
-        The script of each character, and of ASCII and bytes that are not valid UTF-8; `SPACE`, or `NOT_LOOKED_UP`.
+        The script of each character, and of ASCII and bytes that are not valid UTF-8, with `SPACE`; or `NOT_LOOKED_UP`.
     words : int64 [scripts], in-out
         The words of each script are added; 0 has those without a script.
     amounts : int64 [N_AMOUNTS], out
@@ -111,7 +113,7 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
             kind, width = read_character(text, at, stop, True, kind_of, byte_kinds)
             if kind == NOT_LOOKED_UP:
                 return np.int64(at)
-            now = ZERO if kind == SPACE else ONE
+            now = ZERO if kind >= SPACE else ONE
             if now > in_word:
                 words[0] += 1
                 n_words += ONE
@@ -145,7 +147,6 @@ def find_scripts(text, starts, ends, kind_of, byte_kinds, scripts):
     kind_of, byte_kinds
         As for `count_words`.
     scripts : uint8 [tokens], out
-        0 for white space.
 
     Returns
     -------
@@ -162,5 +163,5 @@ def find_scripts(text, starts, ends, kind_of, byte_kinds, scripts):
         kind, _ = read_character(text, at, np.uint64(text.size), True, kind_of, byte_kinds)
         if kind == NOT_LOOKED_UP:
             return np.int64(at)
-        scripts[index] = 0 if kind == SPACE else kind
+        scripts[index] = kind & _SCRIPT
     return np.int64(-1)

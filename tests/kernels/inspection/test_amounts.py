@@ -39,9 +39,14 @@ def words_of(documents, table):
 
 
 def kind_in(table):
-    """Return a function from a character to its kind in a table."""
-    other = int(table.byte_kinds[0xFF])
-    return lambda character: other if "\udc80" <= character <= "\udcff" else int(table.look_up(np.array([ord(character)]))[0])
+    """Return a function from a character to its script in a table."""
+
+    def kind_of(character):
+        if "\udc80" <= character <= "\udcff":
+            return int(table.byte_kinds[0xFF])
+        return int(table.look_up(np.array([ord(character)]))[0]) & ~amounts.SPACE
+
+    return kind_of
 
 
 def agrees(documents):
