@@ -1,4 +1,4 @@
-"""Operations on memory and integers that Numba lacks.
+"""Operations on memory and integers that Numba lacks, and calls of C functions.
 
 Each operation is implemented here in Python, for `NUMBA_DISABLE_JIT=1` and as a reference, and in `memory_llvm` as a few
 instructions of LLVM IR with the same result. Indices are not checked. Multi-byte values are little-endian.
@@ -77,3 +77,32 @@ def bit_length(value: Any) -> Any:
 def count_ones(value: Any) -> Any:
     """Return the number of ones among the bits of a uint64, as uint64."""
     return np.uint64(int(value).bit_count())
+
+
+# C functions are called by their addresses. Arguments and results are 64-bit integers: numbers, or addresses of Python objects.
+# The result of a function that returns a C `int` or nothing is undefined. Neither addresses nor arguments are checked, and the
+# caller holds the GIL.
+
+
+@Intrinsic
+def call_1(address: Any, first: Any) -> Any:
+    """Call a C function with one argument."""
+    return _call(address, first)
+
+
+@Intrinsic
+def call_2(address: Any, first: Any, second: Any) -> Any:
+    """Call a C function with two arguments."""
+    return _call(address, first, second)
+
+
+@Intrinsic
+def call_3(address: Any, first: Any, second: Any, third: Any) -> Any:
+    """Call a C function with three arguments."""
+    return _call(address, first, second, third)
+
+
+def _call(address: Any, *arguments: Any) -> int:
+    kinds = [ctypes.c_int64] * (len(arguments) + 1)
+    result: int = ctypes.PYFUNCTYPE(*kinds)(int(address))(*map(int, arguments))
+    return result

@@ -4,7 +4,7 @@ Calling a kernel through ctypes, and turning its results into Python objects, ta
 as encoding a sentence. A builtin function takes 20 ns, and its code creates the objects itself, while it holds the GIL.
 
 Such a function is written like a kernel and decorated with `dispatch.method`. It receives an array of words and the address of
-its argument, calls functions of the stable ABI by their addresses (`c_calls`), and returns the address of a new reference; or
+its argument, calls functions of the stable ABI by their addresses (`memory`), and returns the address of a new reference; or
 0, after a function of the C API has set an exception. It may rely on two layouts, which all versions of CPython with a GIL
 share: an object begins with the number of its references, and a list has the address of its items. Where there is none, because
 kernels are not compiled by `compiler`, or because threads run without a GIL, callers have another way that gives the same

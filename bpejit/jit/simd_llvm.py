@@ -7,11 +7,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from bpejit.jit import target
 from bpejit.jit.avx512_llvm import compress, look_up_one, look_up_two
-from bpejit.jit.memory_llvm import address_of
+from bpejit.jit.memory_llvm import WORD, address_of, emits
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 
 _LANES = 64
@@ -23,62 +22,47 @@ _HALF_BYTES = ir.VectorType(ir.IntType(8), 32)
 _HALF_WORDS = ir.VectorType(ir.IntType(32), 8)
 
 
-@intrinsic
-def has_avx512_vbmi(typing_context: Any) -> Any:
+@emits(types.boolean)
+def has_avx512_vbmi(builder: Any) -> Any:
     """Return True if the operations on 64 positions or characters are available; a constant in compiled code."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.IntType(1)(target.current().has_avx512_vbmi)
-
-    return types.boolean(), generate
+    return ir.IntType(1)(target.current().has_avx512_vbmi)
 
 
-@intrinsic
-def has_avx2(typing_context: Any) -> Any:
+@emits(types.boolean)
+def has_avx2(builder: Any) -> Any:
     """Return True if `match_groups` is available; a constant in compiled code."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.IntType(1)(target.current().has_avx2)
-
-    return types.boolean(), generate
+    return ir.IntType(1)(target.current().has_avx2)
 
 
 def _load_bytes(builder: Any, start: Any, offset: int) -> Any:
-    address = builder.gep(start, [ir.IntType(64)(offset)])
+    address = builder.gep(start, [WORD(offset)])
     return builder.load(builder.bitcast(address, _BYTES.as_pointer()), align=1)
 
 
 def _as_bits(builder: Any, comparison: str, lanes: Any) -> Any:
     truths = builder.icmp_signed(comparison, lanes, ir.Constant(_BYTES, None))
-    return builder.bitcast(truths, ir.IntType(64))
+    return builder.bitcast(truths, WORD)
 
 
-@intrinsic
-def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, number: Any) -> Any:
+@emits(types.uint64, needs="has_avx512_vbmi")
+def match_contexts(builder: Any, text: Any, position: Any, rules: Any, number: Any) -> Any:
     """Return the positions whose contexts are in a box of a set of tables, as bits of a uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not target.current().has_avx512_vbmi:
-            return ir.IntType(64)(0)
-        kinds = signature.args
-        start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        size = ir.IntType(64)(CONTEXT_SIZE * 128)
-        first = builder.mul(context.cast(builder, arguments[3], kinds[3], types.uint64), size)
-        table = address_of(context, builder, kinds[2], arguments[2], types.uint64, first)
-        boxes = None
-        for slot in range(CONTEXT_SIZE):
-            characters = _load_bytes(builder, start, slot - CONTEXT_BEFORE)
-            halves = (_load_bytes(builder, table, 128 * slot + half) for half in (0, 64))
-            found = look_up_two(builder, next(halves), characters, next(halves))
-            boxes = found if boxes is None else builder.and_(boxes, found)
-        return _as_bits(builder, "!=", boxes)
-
-    return types.uint64(text, position, rules, number), generate
+    start = address_of(builder, text, position)
+    size = WORD(CONTEXT_SIZE * 128)
+    first = builder.mul(number, size)
+    table = address_of(builder, rules, first)
+    boxes = None
+    for slot in range(CONTEXT_SIZE):
+        characters = _load_bytes(builder, start, slot - CONTEXT_BEFORE)
+        halves = (_load_bytes(builder, table, 128 * slot + half) for half in (0, 64))
+        found = look_up_two(builder, next(halves), characters, next(halves))
+        boxes = found if boxes is None else builder.and_(boxes, found)
+    return _as_bits(builder, "!=", boxes)
 
 
 def _load_table(builder: Any, start: Any, offset: int) -> Any:
     """Return a table of 16 bytes in both halves of a register."""
-    address = builder.gep(start, [ir.IntType(64)(offset)])
+    address = builder.gep(start, [WORD(offset)])
     table = builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1)
     twice = ir.Constant(ir.VectorType(ir.IntType(32), 32), 2 * list(range(16)))
     return builder.shuffle_vector(table, ir.Constant(_SIXTEEN_BYTES, ir.Undefined), twice)
@@ -100,61 +84,45 @@ def _find_groups(builder: Any, tables: list[Any], characters: Any) -> Any:
     return found[0]
 
 
-@intrinsic
-def match_groups(
-    typing_context: Any,
-    text: Any,
-    position: Any,
-    rules: Any,
-    first: Any,
-    last: Any,
-    n_halves: Any,
-) -> Any:
+@emits(types.UniTuple(types.uint64, 2), needs="has_avx2")
+def match_groups(builder: Any, text: Any, position: Any, rules: Any, first: Any, last: Any, n_halves: Any) -> Any:
     """Return the positions whose contexts are in a box of tables over groups, in two words for two ranges of sets."""
+    start = address_of(builder, text, position)
+    tables = address_of(builder, rules, WORD(0))
+    maps = [_load_table(builder, tables, 16 * part) for part in range(8)]
+    tables = builder.gep(tables, [WORD(128)])
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        if not target.current().has_avx2:
-            return context.make_tuple(builder, signature.return_type, [word(0)] * 2)
-        kinds = signature.args
-        start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        tables = address_of(context, builder, kinds[2], arguments[2], types.uint64, word(0))
-        maps = [_load_table(builder, tables, 16 * part) for part in range(8)]
-        tables = builder.gep(tables, [word(128)])
+    def load(offset: int, kind: Any) -> Any:
+        address = builder.gep(start, [WORD(offset - CONTEXT_BEFORE)])
+        return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
 
-        def load(offset: int, kind: Any) -> Any:
-            address = builder.gep(start, [word(offset - CONTEXT_BEFORE)])
-            return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
+    # The contexts of the last positions extend into a third register by four bytes; no byte after them is read.
+    rest = builder.insert_element(ir.Constant(_HALF_WORDS, None), load(64, ir.IntType(32)), ir.IntType(32)(0))
+    characters = [load(0, _HALF_BYTES), load(32, _HALF_BYTES), builder.bitcast(rest, _HALF_BYTES)]
+    groups = [_find_groups(builder, maps, some) for some in characters]
 
-        # The contexts of the last positions extend into a third register by four bytes; no byte after them is read.
-        rest = builder.insert_element(ir.Constant(_HALF_WORDS, None), load(64, ir.IntType(32)), ir.IntType(32)(0))
-        characters = [load(0, _HALF_BYTES), load(32, _HALF_BYTES), builder.bitcast(rest, _HALF_BYTES)]
-        groups = [_find_groups(builder, maps, some) for some in characters]
+    def window(half: int, slot: int) -> Any:
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(slot, slot + 32)))
+        return builder.shuffle_vector(groups[half], groups[half + 1], lanes)
 
-        def window(half: int, slot: int) -> Any:
-            lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(slot, slot + 32)))
-            return builder.shuffle_vector(groups[half], groups[half + 1], lanes)
+    windows = [[window(half, slot) for slot in range(CONTEXT_SIZE)] for half in range(2)]
+    results = [cgutils.alloca_once_value(builder, WORD(0)) for _ in range(2)]
 
-        windows = [[window(half, slot) for slot in range(CONTEXT_SIZE)] for half in range(2)]
-        results = [cgutils.alloca_once_value(builder, word(0)) for _ in range(2)]
+    def match_sets(n_halves: int) -> None:
+        with cgutils.for_range(builder, last, intp=WORD) as loop:
+            table = builder.gep(tables, [builder.mul(loop.index, WORD(CONTEXT_SIZE * 16 * n_halves))])
+            found = [_match_box(builder, table, some, n_halves) for some in windows]
+            bits = builder.or_(found[0], builder.shl(found[1], WORD(32)))
+            is_first = builder.icmp_unsigned("<", loop.index, first)
+            for result, wanted in zip(results, (is_first, builder.not_(is_first)), strict=True):
+                builder.store(builder.or_(builder.load(result), builder.select(wanted, bits, WORD(0))), result)
 
-        def match_sets(n_halves: int) -> None:
-            with cgutils.for_range(builder, arguments[4], intp=word) as loop:
-                table = builder.gep(tables, [builder.mul(loop.index, word(CONTEXT_SIZE * 16 * n_halves))])
-                found = [_match_box(builder, table, some, n_halves) for some in windows]
-                bits = builder.or_(found[0], builder.shl(found[1], word(32)))
-                is_first = builder.icmp_unsigned("<", loop.index, arguments[3])
-                for result, wanted in zip(results, (is_first, builder.not_(is_first)), strict=True):
-                    builder.store(builder.or_(builder.load(result), builder.select(wanted, bits, word(0))), result)
-
-        with builder.if_else(builder.icmp_unsigned("==", arguments[5], word(1))) as (then, otherwise):
-            with then:
-                match_sets(1)
-            with otherwise:
-                match_sets(2)
-        return context.make_tuple(builder, signature.return_type, [builder.load(result) for result in results])
-
-    return types.UniTuple(types.uint64, 2)(text, position, rules, types.uint64, types.uint64, types.uint64), generate
+    with builder.if_else(builder.icmp_unsigned("==", n_halves, WORD(1))) as (then, otherwise):
+        with then:
+            match_sets(1)
+        with otherwise:
+            match_sets(2)
+    return [builder.load(result) for result in results]
 
 
 def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> Any:
@@ -174,26 +142,21 @@ def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> 
             found = builder.or_(lower, _look_up(builder, table[1], builder.sub(group, splat(0x10))))
         boxes = found if boxes is None else builder.and_(boxes, found)
     truths = builder.icmp_signed("!=", boxes, ir.Constant(_HALF_BYTES, None))
-    return builder.zext(builder.bitcast(truths, ir.IntType(32)), ir.IntType(64))
+    return builder.zext(builder.bitcast(truths, ir.IntType(32)), WORD)
 
 
-@intrinsic
-def find_non_ascii(typing_context: Any, text: Any, position: Any) -> Any:
+@emits(types.uint64)
+def find_non_ascii(builder: Any, text: Any, position: Any) -> Any:
     """Return which of the 64 positions from `position` have a non-ASCII byte in their context, as bits of a uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        either = _load_bytes(builder, start, -CONTEXT_BEFORE)
-        for slot in range(1, CONTEXT_SIZE):
-            either = builder.or_(either, _load_bytes(builder, start, slot - CONTEXT_BEFORE))
-        return _as_bits(builder, "<", either)
-
-    return types.uint64(text, position), generate
+    start = address_of(builder, text, position)
+    either = _load_bytes(builder, start, -CONTEXT_BEFORE)
+    for slot in range(1, CONTEXT_SIZE):
+        either = builder.or_(either, _load_bytes(builder, start, slot - CONTEXT_BEFORE))
+    return _as_bits(builder, "<", either)
 
 
 def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any:
     """Write `position` plus the number of each set bit, in steps of eight bits, and return the number of bits."""
-    word = ir.IntType(64)
     count = builder.ctpop(bits)
     left = cgutils.alloca_once_value(builder, bits)
     entries = builder.bitcast(start, ir.IntType(32).as_pointer())
@@ -202,57 +165,45 @@ def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any
         some = builder.load(left)
         for number in range(8):
             entry = builder.trunc(builder.add(position, builder.cttz(some, ir.IntType(1)(0))), ir.IntType(32))
-            builder.store(entry, builder.gep(entries, [builder.add(step, word(number))]), align=4)
-            some = builder.and_(some, builder.sub(some, word(1)))
+            builder.store(entry, builder.gep(entries, [builder.add(step, WORD(number))]), align=4)
+            some = builder.and_(some, builder.sub(some, WORD(1)))
         builder.store(some, left)
 
     # Eight entries unconditionally: most blocks have eight to sixteen, and the end of a loop over bits would be mispredicted.
-    write(word(0))
-    with builder.if_then(builder.icmp_unsigned(">", count, word(8)), likely=True):
-        write(word(8))
-        with cgutils.for_range_slice(builder, word(16), count, word(8), word) as (step, _):
+    write(WORD(0))
+    with builder.if_then(builder.icmp_unsigned(">", count, WORD(8)), likely=True):
+        write(WORD(8))
+        with cgutils.for_range_slice(builder, WORD(16), count, WORD(8), WORD) as (step, _):
             write(step)
     return count
 
 
-@intrinsic
-def write_bit_positions(
-    typing_context: Any,
-    ends: Any,
-    index: Any,
-    position: Any,
-    bits: Any,
-) -> Any:
+@emits(types.uint64)
+def write_bit_positions(builder: Any, ends: Any, index: Any, position: Any, bits: Any) -> Any:
     """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
 
     Up to 64 entries from `index` on are overwritten.
     """
+    start = address_of(builder, ends, index)
+    if not target.current().has_avx512_vbmi:
+        return _write_bit_by_bit(builder, start, position, bits)
+    numbers = ir.Constant(_BYTES, list(range(_LANES)))
+    chosen = compress(builder, numbers, builder.bitcast(bits, _TRUTHS))
+    base = _splat(builder, position)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        position = context.cast(builder, arguments[2], signature.args[2], types.uint64)
-        bits = arguments[3]
-        if not target.current().has_avx512_vbmi:
-            return _write_bit_by_bit(builder, start, position, bits)
-        numbers = ir.Constant(_BYTES, list(range(_LANES)))
-        chosen = compress(builder, numbers, builder.bitcast(bits, _TRUTHS))
-        base = _splat(builder, position)
+    def write(quarter: int) -> None:
+        lanes = ir.Constant(_WORDS, list(range(16 * quarter, 16 * quarter + 16)))
+        some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
+        address = builder.gep(start, [WORD(64 * quarter)])
+        builder.store(builder.add(some, base), builder.bitcast(address, _WORDS.as_pointer()), align=4)
 
-        def write(quarter: int) -> None:
-            lanes = ir.Constant(_WORDS, list(range(16 * quarter, 16 * quarter + 16)))
-            some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
-            address = builder.gep(start, [ir.IntType(64)(64 * quarter)])
-            builder.store(builder.add(some, base), builder.bitcast(address, _WORDS.as_pointer()), align=4)
-
-        count = builder.ctpop(bits)
-        write(0)
-        write(1)
-        with builder.if_then(builder.icmp_unsigned(">", count, ir.IntType(64)(32)), likely=False):
-            write(2)
-            write(3)
-        return count
-
-    return types.uint64(ends, index, position, types.uint64), generate
+    count = builder.ctpop(bits)
+    write(0)
+    write(1)
+    with builder.if_then(builder.icmp_unsigned(">", count, WORD(32)), likely=False):
+        write(2)
+        write(3)
+    return count
 
 
 _NONE = ir.Constant(_WORDS, [0xFFFF_FFFF] * 16)
@@ -269,7 +220,7 @@ def _splat(builder: Any, value: Any) -> Any:
 
 def _lanes_at(builder: Any, start: Any, index: int) -> Any:
     """Return a pointer to the group of sixteen words with an index."""
-    return builder.bitcast(builder.gep(start, [ir.IntType(64)(64 * index)]), _WORDS.as_pointer())
+    return builder.bitcast(builder.gep(start, [WORD(64 * index)]), _WORDS.as_pointer())
 
 
 def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
@@ -286,14 +237,14 @@ def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -
 
 def _gather_masked(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
     kind = ir.VectorType(table.type, 16)
-    words = ir.VectorType(ir.IntType(64), 16)
+    words = ir.VectorType(WORD, 16)
     function = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(_WORDS, [kind, ir.IntType(32), _SIXTEEN_TRUTHS, _WORDS]),
         "llvm.masked.gather.v16i32.v16p0",
     )
     undefined = ir.Constant(words, ir.Undefined)
-    start = builder.insert_element(undefined, builder.ptrtoint(table, ir.IntType(64)), ir.IntType(32)(0))
+    start = builder.insert_element(undefined, builder.ptrtoint(table, WORD), ir.IntType(32)(0))
     start = builder.shuffle_vector(start, undefined, ir.Constant(_WORDS, [0] * 16))
     offset = builder.shl(builder.zext(index, words), ir.Constant(words, [2] * 16))
     return builder.call(function, [builder.inttoptr(builder.add(start, offset), kind), ir.IntType(32)(4), wanted, otherwise])
@@ -311,54 +262,43 @@ def _at(builder: Any, start: Any, *offsets: Any) -> Any:
     return start
 
 
-@intrinsic
-def pack_characters(
-    typing_context: Any, text: Any, position: Any, expected: Any, scratch: Any, offset: Any, stride: Any
-) -> Any:
+@emits(types.UniTuple(types.uint64, 3), needs="has_avx512_vbmi")
+def pack_characters(builder: Any, text: Any, position: Any, expected: Any, scratch: Any, offset: Any, stride: Any) -> Any:
     """Collect the bytes of the characters of UTF-8 that start in 64 bytes, one byte of each in each of four ranges."""
+    start = address_of(builder, text, position)
+    out = address_of(builder, scratch, WORD(0))
+    out = _at(builder, out, offset)
+    octets = [_load_bytes(builder, start, i) for i in range(4)]
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        if not target.current().has_avx512_vbmi:
-            return context.make_tuple(builder, signature.return_type, [word(0)] * 3)
-        kinds = signature.args
-        start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        out = address_of(context, builder, kinds[3], arguments[3], types.uint64, word(0))
-        out = _at(builder, out, arguments[4])
-        octets = [_load_bytes(builder, start, i) for i in range(4)]
+    def bits(comparison: str, lanes: Any, value: int) -> Any:
+        truths = builder.icmp_unsigned(comparison, lanes, ir.Constant(_BYTES, [value] * _LANES))
+        return builder.bitcast(truths, WORD)
 
-        def bits(comparison: str, lanes: Any, value: int) -> Any:
-            truths = builder.icmp_unsigned(comparison, lanes, ir.Constant(_BYTES, [value] * _LANES))
-            return builder.bitcast(truths, word)
+    def is_start(lanes: Any) -> Any:
+        return builder.icmp_signed(">", lanes, ir.Constant(_BYTES, [-65] * _LANES))
 
-        def is_start(lanes: Any) -> Any:
-            return builder.icmp_signed(">", lanes, ir.Constant(_BYTES, [-65] * _LANES))
+    begins = is_start(octets[0])
+    starts, *next_starts = (builder.bitcast(is_start(lanes), WORD) for lanes in octets)
+    wide = [bits(">=", octets[0], least) for least in (0xC0, 0xE0, 0xF0)]
+    broken = WORD(0)
+    continues = expected
+    following = WORD(0)
+    for i in range(3):
+        broken = builder.or_(broken, builder.and_(wide[i], next_starts[i]))
+        continues = builder.or_(continues, builder.shl(wide[i], WORD(i + 1)))
+        following = builder.or_(following, builder.lshr(wide[i], WORD(63 - i)))
+    broken = builder.or_(broken, builder.not_(builder.or_(starts, continues)))
 
-        begins = is_start(octets[0])
-        starts, *next_starts = (builder.bitcast(is_start(lanes), word) for lanes in octets)
-        wide = [bits(">=", octets[0], least) for least in (0xC0, 0xE0, 0xF0)]
-        broken = word(0)
-        continues = arguments[2]
-        following = word(0)
-        for i in range(3):
-            broken = builder.or_(broken, builder.and_(wide[i], next_starts[i]))
-            continues = builder.or_(continues, builder.shl(wide[i], word(i + 1)))
-            following = builder.or_(following, builder.lshr(wide[i], word(63 - i)))
-        broken = builder.or_(broken, builder.not_(builder.or_(starts, continues)))
+    def write(i: int) -> None:
+        packed = compress(builder, octets[i], begins)
+        to = _at(builder, out, builder.mul(stride, WORD(i)))
+        builder.store(packed, builder.bitcast(to, _BYTES.as_pointer()), align=1)
 
-        def write(i: int) -> None:
-            packed = compress(builder, octets[i], begins)
-            to = _at(builder, out, builder.mul(arguments[5], word(i)))
-            builder.store(packed, builder.bitcast(to, _BYTES.as_pointer()), align=1)
-
-        for i in range(3):
-            write(i)
-        with builder.if_then(builder.icmp_unsigned("!=", wide[2], word(0)), likely=False):
-            write(3)
-        return context.make_tuple(builder, signature.return_type, [starts, broken, following])
-
-    kind = types.UniTuple(types.uint64, 3)
-    return kind(text, position, types.uint64, scratch, types.uint64, types.uint64), generate
+    for i in range(3):
+        write(i)
+    with builder.if_then(builder.icmp_unsigned("!=", wide[2], WORD(0)), likely=False):
+        write(3)
+    return [starts, broken, following]
 
 
 def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
@@ -382,281 +322,175 @@ def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
     return found[0]
 
 
-@intrinsic
-def classify_characters(
-    typing_context: Any,
-    scratch: Any,
-    offset: Any,
-    stride: Any,
-    pages: Any,
-    out: Any,
-) -> Any:
+@emits(types.uint64, needs="has_avx512_vbmi")
+def classify_characters(builder: Any, scratch: Any, offset: Any, stride: Any, pages: Any, out: Any) -> Any:
     """Write the classes of 64 characters that `pages` has; return the other ones, as bits of a uint64."""
+    begin = address_of(builder, scratch, WORD(0))
+    table = address_of(builder, pages, WORD(0))
+    start = _at(builder, begin, offset)
+    first = _load_bytes(builder, start, 0)
+    second = _load_bytes(builder, _at(builder, start, stride), 0)
+    third = _load_bytes(builder, _at(builder, start, stride, stride), 0)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        if not target.current().has_avx512_vbmi:
-            return word(0)
-        kinds = signature.args
-        begin = address_of(context, builder, kinds[0], arguments[0], types.uint64, word(0))
-        table = address_of(context, builder, kinds[3], arguments[3], types.uint64, word(0))
-        start = _at(builder, begin, arguments[1])
-        first = _load_bytes(builder, start, 0)
-        second = _load_bytes(builder, _at(builder, start, arguments[2]), 0)
-        third = _load_bytes(builder, _at(builder, start, arguments[2], arguments[2]), 0)
+    def splat(value: int) -> Any:
+        return ir.Constant(_BYTES, [value] * _LANES)
 
-        def splat(value: int) -> Any:
-            return ir.Constant(_BYTES, [value] * _LANES)
-
-        ascii_class = look_up_two(builder, _load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64))
-        lead = look_up_one(builder, _load_bytes(builder, table, 128), first)
-        of_three = builder.icmp_unsigned("==", builder.and_(first, splat(0xF0)), splat(0xE0))
-        page = _look_up_node(builder, _at(builder, table, word(192)), first, second)
-        found = builder.select(builder.icmp_signed("<", first, splat(0)), lead, ascii_class)
-        found = builder.select(of_three, page, found)
-        last = builder.select(of_three, third, second)
-        in_node = _look_up_node(builder, _at(builder, table, word(192 + 1024)), found, last)
-        found = builder.select(builder.icmp_signed("<", found, splat(-64)), in_node, found)
-        to = _at(builder, begin, arguments[4])
-        builder.store(found, builder.bitcast(to, _BYTES.as_pointer()), align=1)
-        return _as_bits(builder, "<", found)
-
-    return types.uint64(scratch, types.uint64, types.uint64, pages, types.uint64), generate
+    ascii_class = look_up_two(builder, _load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64))
+    lead = look_up_one(builder, _load_bytes(builder, table, 128), first)
+    of_three = builder.icmp_unsigned("==", builder.and_(first, splat(0xF0)), splat(0xE0))
+    page = _look_up_node(builder, _at(builder, table, WORD(192)), first, second)
+    found = builder.select(builder.icmp_signed("<", first, splat(0)), lead, ascii_class)
+    found = builder.select(of_three, page, found)
+    last = builder.select(of_three, third, second)
+    in_node = _look_up_node(builder, _at(builder, table, WORD(192 + 1024)), found, last)
+    found = builder.select(builder.icmp_signed("<", found, splat(-64)), in_node, found)
+    to = _at(builder, begin, out)
+    builder.store(found, builder.bitcast(to, _BYTES.as_pointer()), align=1)
+    return _as_bits(builder, "<", found)
 
 
-@intrinsic
-def look_up_characters(
-    typing_context: Any,
-    scratch: Any,
-    offset: Any,
-    stride: Any,
-    class_of: Any,
-    out: Any,
-) -> Any:
+@emits(types.uint64, needs="has_avx512_vbmi")
+def look_up_characters(builder: Any, scratch: Any, offset: Any, stride: Any, class_of: Any, out: Any) -> Any:
     """Write the classes of sixteen characters; return those that are valid, as bits of a uint64."""
+    begin = address_of(builder, scratch, WORD(0))
+    start = _at(builder, begin, offset)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        if not target.current().has_avx512_vbmi:
-            return word(0)
-        kinds = signature.args
-        begin = address_of(context, builder, kinds[0], arguments[0], types.uint64, word(0))
-        start = _at(builder, begin, arguments[1])
+    def load() -> Any:
+        some = builder.load(builder.bitcast(start, _SIXTEEN_BYTES.as_pointer()), align=1)
+        return builder.zext(some, _WORDS)
 
-        def load() -> Any:
-            some = builder.load(builder.bitcast(start, _SIXTEEN_BYTES.as_pointer()), align=1)
-            return builder.zext(some, _WORDS)
+    def number(value: int) -> Any:
+        return ir.Constant(_WORDS, [value] * 16)
 
-        def number(value: int) -> Any:
-            return ir.Constant(_WORDS, [value] * 16)
+    def below(value: int) -> Any:
+        return builder.icmp_unsigned("<", first, number(value))
 
-        def below(value: int) -> Any:
-            return builder.icmp_unsigned("<", first, number(value))
+    def by_width(one: Any, two: Any, three: Any, four: Any) -> Any:
+        wide = builder.select(below(0xF0), three, four)
+        return builder.select(below(0x80), one, builder.select(below(0xE0), two, wide))
 
-        def by_width(one: Any, two: Any, three: Any, four: Any) -> Any:
-            wide = builder.select(below(0xF0), three, four)
-            return builder.select(below(0x80), one, builder.select(below(0xE0), two, wide))
-
-        octets = []
-        for _ in range(4):
-            octets.append(load())
-            start = _at(builder, start, arguments[2])
-        first, second, third, fourth = octets
-        or_ = builder.or_
-        point = by_width(
-            first,
-            or_(_shifted(builder, first, 0x1F, 6), _shifted(builder, second, 0x3F, 0)),
-            or_(or_(_shifted(builder, first, 0xF, 12), _shifted(builder, second, 0x3F, 6)), _shifted(builder, third, 0x3F, 0)),
-            or_(
-                or_(_shifted(builder, first, 7, 18), _shifted(builder, second, 0x3F, 12)),
-                or_(_shifted(builder, third, 0x3F, 6), _shifted(builder, fourth, 0x3F, 0)),
-            ),
-        )
-        least = by_width(*map(number, (0, 0x80, 0x800, 0x10000)))
-        good = below(0xF5)
-        for test in (
-            builder.icmp_unsigned(">=", point, least),
-            builder.icmp_unsigned(">=", builder.sub(point, number(0xD800)), number(0x800)),
-            builder.icmp_unsigned("<", point, number(0x110000)),
-        ):
-            good = builder.and_(good, test)
-        table = context.make_array(kinds[3])(context, builder, arguments[3]).data
-        words = builder.bitcast(table, ir.IntType(32).as_pointer())
-        # Aligned words are loaded, so that no byte after the table is read.
-        found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_WORDS, None))
-        kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
-        to = _at(builder, begin, arguments[4])
-        builder.store(kind, builder.bitcast(to, _SIXTEEN_BYTES.as_pointer()), align=1)
-        return builder.zext(builder.bitcast(good, ir.IntType(16)), word)
-
-    return types.uint64(scratch, types.uint64, types.uint64, class_of, types.uint64), generate
+    octets = []
+    for _ in range(4):
+        octets.append(load())
+        start = _at(builder, start, stride)
+    first, second, third, fourth = octets
+    or_ = builder.or_
+    point = by_width(
+        first,
+        or_(_shifted(builder, first, 0x1F, 6), _shifted(builder, second, 0x3F, 0)),
+        or_(or_(_shifted(builder, first, 0xF, 12), _shifted(builder, second, 0x3F, 6)), _shifted(builder, third, 0x3F, 0)),
+        or_(
+            or_(_shifted(builder, first, 7, 18), _shifted(builder, second, 0x3F, 12)),
+            or_(_shifted(builder, third, 0x3F, 6), _shifted(builder, fourth, 0x3F, 0)),
+        ),
+    )
+    least = by_width(*map(number, (0, 0x80, 0x800, 0x10000)))
+    good = below(0xF5)
+    for test in (
+        builder.icmp_unsigned(">=", point, least),
+        builder.icmp_unsigned(">=", builder.sub(point, number(0xD800)), number(0x800)),
+        builder.icmp_unsigned("<", point, number(0x110000)),
+    ):
+        good = builder.and_(good, test)
+    words = builder.bitcast(class_of, ir.IntType(32).as_pointer())
+    # Aligned words are loaded, so that no byte after the table is read.
+    found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_WORDS, None))
+    kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
+    to = _at(builder, begin, out)
+    builder.store(kind, builder.bitcast(to, _SIXTEEN_BYTES.as_pointer()), align=1)
+    return builder.zext(builder.bitcast(good, ir.IntType(16)), WORD)
 
 
-@intrinsic
-def deposit_bits(typing_context: Any, bits: Any, mask: Any) -> Any:
+@emits(types.uint64, needs="has_avx512_vbmi")
+def deposit_bits(builder: Any, bits: Any, mask: Any) -> Any:
     """Return the low bits of a uint64 at the places of the ones of `mask`, in order (PDEP), as uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        if not target.current().has_avx512_vbmi:
-            return word(0)
-        kind = ir.FunctionType(word, [word] * 2)
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.bmi.pdep.64"), list(arguments))
-
-    return types.uint64(types.uint64, types.uint64), generate
+    kind = ir.FunctionType(WORD, [WORD] * 2)
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.bmi.pdep.64"), [bits, mask])
 
 
-@intrinsic
-def begin_merge(
-    typing_context: Any,
-    text: Any,
-    start: Any,
-    length: Any,
-    byte_pairs: Any,
-    lanes: Any,
-    first: Any,
-) -> Any:
+@emits(types.void)
+def begin_merge(builder: Any, text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> None:
     """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16."""
+    begin = address_of(builder, text, start)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = signature.args
-        first = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
+    def load(offset: int) -> Any:
+        address = builder.gep(begin, [WORD(offset)])
+        return builder.zext(builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
 
-        def load(offset: int) -> Any:
-            address = builder.gep(first, [ir.IntType(64)(offset)])
-            return builder.zext(builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
-
-        byte = load(0)
-        pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
-        wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, arguments[2]))
-        table = context.make_array(kinds[3])(context, builder, arguments[3]).data
-        ranks = _gather_masked(builder, table, pair, wanted, _NONE)
-        address = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
-        builder.store(byte, _lanes_at(builder, address, 0), align=4)
-        builder.store(ranks, _lanes_at(builder, address, 1), align=4)
-        return context.get_dummy_value()
-
-    return types.void(text, start, types.uint64, byte_pairs, lanes, first), generate
+    byte = load(0)
+    pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
+    wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, length))
+    ranks = _gather_masked(builder, byte_pairs, pair, wanted, _NONE)
+    address = address_of(builder, lanes, first)
+    builder.store(byte, _lanes_at(builder, address, 0), align=4)
+    builder.store(ranks, _lanes_at(builder, address, 1), align=4)
 
 
-@intrinsic
-def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
+@emits(types.UniTuple(types.uint64, 2))
+def lowest_rank(builder: Any, lanes: Any, first: Any) -> Any:
     """Return the lowest rank and the first lane that has it, as two uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        ranks = builder.load(_lanes_at(builder, address, 1), align=4)
-        reduce = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
-        )
-        lowest = builder.zext(builder.call(reduce, [ranks]), ir.IntType(64))
-        bits = builder.bitcast(builder.icmp_unsigned("==", ranks, _splat(builder, lowest)), ir.IntType(16))
-        lane = builder.cttz(builder.zext(bits, ir.IntType(64)), ir.IntType(1)(1))
-        return context.make_tuple(builder, signature.return_type, [lowest, lane])
-
-    return types.UniTuple(types.uint64, 2)(lanes, first), generate
+    address = address_of(builder, lanes, first)
+    ranks = builder.load(_lanes_at(builder, address, 1), align=4)
+    reduce = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
+    )
+    lowest = builder.zext(builder.call(reduce, [ranks]), WORD)
+    bits = builder.bitcast(builder.icmp_unsigned("==", ranks, _splat(builder, lowest)), ir.IntType(16))
+    lane = builder.cttz(builder.zext(bits, WORD), ir.IntType(1)(1))
+    return [lowest, lane]
 
 
-@intrinsic
-def load_lanes(
-    typing_context: Any,
-    lanes: Any,
-    first: Any,
-    tokens: Any,
-    ranks: Any,
-    n: Any,
-    mask: Any,
-) -> Any:
+@emits(types.void)
+def load_lanes(builder: Any, lanes: Any, first: Any, tokens: Any, ranks: Any, n: Any, mask: Any) -> None:
     """Copy tokens and ranks to 16 lanes each, where they may be merged."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = signature.args
-
-        def at(number: int) -> Any:
-            return address_of(context, builder, kinds[0], arguments[0], kinds[number], arguments[number])
-
-        values = builder.load(_lanes_at(builder, at(2), 0), align=4)
-        old = builder.load(_lanes_at(builder, at(3), 0), align=4)
-        one = ir.Constant(_WORDS, [1] * 16)
-        below = builder.icmp_unsigned("<", builder.add(_LANE, one), _splat(builder, arguments[4]))
-        new = builder.select(below, old, ir.Constant(_WORDS, [0xFFFF_FFFF] * 16))
-        builder.store(builder.and_(values, _splat(builder, arguments[5])), _lanes_at(builder, at(1), 0), align=4)
-        builder.store(new, _lanes_at(builder, at(1), 1), align=4)
-        return context.get_dummy_value()
-
-    return types.void(lanes, first, tokens, ranks, types.uint64, types.uint64), generate
+    to = address_of(builder, lanes, first)
+    values = builder.load(_lanes_at(builder, address_of(builder, lanes, tokens), 0), align=4)
+    old = builder.load(_lanes_at(builder, address_of(builder, lanes, ranks), 0), align=4)
+    one = ir.Constant(_WORDS, [1] * 16)
+    below = builder.icmp_unsigned("<", builder.add(_LANE, one), _splat(builder, n))
+    new = builder.select(below, old, ir.Constant(_WORDS, [0xFFFF_FFFF] * 16))
+    builder.store(builder.and_(values, _splat(builder, mask)), _lanes_at(builder, to, 0), align=4)
+    builder.store(new, _lanes_at(builder, to, 1), align=4)
 
 
-@intrinsic
-def equal_lanes(typing_context: Any, lanes: Any, first: Any, value: Any) -> Any:
+@emits(types.uint64)
+def equal_lanes(builder: Any, lanes: Any, first: Any, value: Any) -> Any:
     """Return which of the 16 elements of `lanes` from index `first` on equal a uint32, as the low bits of a uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        values = builder.load(_lanes_at(builder, address, 0), align=4)
-        found = builder.icmp_unsigned("==", values, _splat(builder, arguments[2]))
-        return builder.zext(builder.bitcast(found, ir.IntType(16)), ir.IntType(64))
-
-    return types.uint64(lanes, first, types.uint64), generate
+    address = address_of(builder, lanes, first)
+    values = builder.load(_lanes_at(builder, address, 0), align=4)
+    found = builder.icmp_unsigned("==", values, _splat(builder, value))
+    return builder.zext(builder.bitcast(found, ir.IntType(16)), WORD)
 
 
-@intrinsic
-def merge_lane(
-    typing_context: Any,
-    lanes: Any,
-    first: Any,
-    lane: Any,
-    token: Any,
-    before: Any,
-    after: Any,
-) -> Any:
+@emits(types.void)
+def merge_lane(builder: Any, lanes: Any, first: Any, lane: Any, token: Any, before: Any, after: Any) -> None:
     """Replace two adjacent tokens by one, and write the ranks of its pairs."""
+    address = address_of(builder, lanes, first)
+    lane = _splat(builder, lane)
+    one = ir.Constant(_WORDS, [1] * 16)
+    here = builder.icmp_unsigned("==", _LANE, lane)
+    left = builder.icmp_unsigned("==", builder.add(_LANE, one), lane)
+    above = builder.icmp_unsigned(">", _LANE, lane)
+    following = ir.Constant(_WORDS, list(range(1, 17)))
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        lane = _splat(builder, arguments[2])
-        one = ir.Constant(_WORDS, [1] * 16)
-        here = builder.icmp_unsigned("==", _LANE, lane)
-        left = builder.icmp_unsigned("==", builder.add(_LANE, one), lane)
-        above = builder.icmp_unsigned(">", _LANE, lane)
-        following = ir.Constant(_WORDS, list(range(1, 17)))
+    def closed(index: int, new: Any) -> Any:
+        """Return the lanes of a group with `new` in `lane`, and the lanes after it shifted down by one."""
+        old = builder.load(_lanes_at(builder, address, index), align=4)
+        moved = builder.shuffle_vector(old, _NONE, following)
+        return builder.select(here, _splat(builder, new), builder.select(above, moved, old))
 
-        def closed(index: int, new: Any) -> Any:
-            """Return the lanes of a group with `new` in `lane`, and the lanes after it shifted down by one."""
-            old = builder.load(_lanes_at(builder, address, index), align=4)
-            moved = builder.shuffle_vector(old, _NONE, following)
-            return builder.select(here, _splat(builder, new), builder.select(above, moved, old))
-
-        tokens = closed(0, arguments[3])
-        ranks = builder.select(left, _splat(builder, arguments[4]), closed(1, arguments[5]))
-        builder.store(tokens, _lanes_at(builder, address, 0), align=4)
-        builder.store(ranks, _lanes_at(builder, address, 1), align=4)
-        return context.get_dummy_value()
-
-    return types.void(lanes, first, types.uint64, types.uint64, types.uint64, types.uint64), generate
+    tokens = closed(0, token)
+    ranks = builder.select(left, _splat(builder, before), closed(1, after))
+    builder.store(tokens, _lanes_at(builder, address, 0), align=4)
+    builder.store(ranks, _lanes_at(builder, address, 1), align=4)
 
 
-@intrinsic
-def write_tokens(
-    typing_context: Any,
-    lanes: Any,
-    first: Any,
-    n: Any,
-    ids: Any,
-    out: Any,
-    index: Any,
-) -> Any:
+@emits(types.void)
+def write_tokens(builder: Any, lanes: Any, first: Any, n: Any, ids: Any, out: Any, index: Any) -> None:
     """Write the ids of the tokens in the first `n` lanes to `out[index:]`; 16 entries are overwritten."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = signature.args
-        address = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        tokens = builder.load(_lanes_at(builder, address, 0), align=4)
-        wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, arguments[2]))
-        table = context.make_array(kinds[3])(context, builder, arguments[3]).data
-        found = _gather(builder, table, tokens, wanted, ir.Constant(_WORDS, None))
-        out = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
-        builder.store(found, builder.bitcast(out, _WORDS.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return types.void(lanes, first, types.uint64, ids, out, index), generate
+    address = address_of(builder, lanes, first)
+    tokens = builder.load(_lanes_at(builder, address, 0), align=4)
+    wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, n))
+    found = _gather(builder, ids, tokens, wanted, ir.Constant(_WORDS, None))
+    out = address_of(builder, out, index)
+    builder.store(found, builder.bitcast(out, _WORDS.as_pointer()), align=4)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, c_calls, dispatch, linking, listening, loader, methods
-from bpejit.jit.c_calls import call_1, call_2, call_3
+from bpejit.jit import MISMATCH, dispatch, linking, listening, loader, memory, methods
+from bpejit.jit.memory import call_1, call_2, call_3
 
 pytestmark = [
     pytest.mark.compiled,
@@ -587,7 +587,7 @@ def test_methods__not_possible(monkeypatch):
     assert dispatch.make_builtin(lambda words, given: 0, np.zeros(1, np.int64)) is None
 
 
-@pytest.mark.parametrize("function", [c_calls.call_1, c_calls.call_2, c_calls.call_3])
+@pytest.mark.parametrize("function", [memory.call_1, memory.call_2, memory.call_3])
 def test_c_calls(function):
     """In plain Python and in compiled code."""
     count = function.function.__code__.co_argcount - 1

@@ -41,7 +41,6 @@ SAME_NAME = {
 SAME_MODULES = [
     {"bpejit/jit/memory.py", "bpejit/jit/memory_llvm.py"},  # each operation in Python and in LLVM IR
     {"bpejit/jit/simd.py", "bpejit/jit/simd_llvm.py"},
-    {"bpejit/jit/c_calls.py", "bpejit/jit/c_calls_llvm.py"},
     {"bpejit/jit/lowering.py", "bpejit/jit/ordinary.py"},  # two implementations of one interface
 ]
 

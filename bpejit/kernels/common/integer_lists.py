@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.jit.c_calls import call_1, call_3
 from bpejit.jit.dispatch import inline, make_builtin, make_iterator, method
-from bpejit.jit.memory import array_at
+from bpejit.jit.memory import array_at, call_1, call_3
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     DATA_WORD,

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.jit.c_calls import call_1, call_2
 from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
-from bpejit.jit.memory import array_at
+from bpejit.jit.memory import array_at, call_1, call_2
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     AS_UTF8,
