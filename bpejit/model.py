@@ -359,8 +359,8 @@ class Model:
             if getattr(self, name):
                 digest.update(f" {name}".encode())
         if self.pipeline is not None:
-            flags = {text: {**flags.as_dict, "special": True} for text, flags in self.token_flags.items()}
-            plain = TokenFlags().as_dict
+            flags = {text: {**flags._asdict(), "special": True} for text, flags in self.token_flags.items()}
+            plain = TokenFlags()._asdict()
             parts = [self.pipeline.normalizer, self.pipeline.pre_tokenizer]
             decisive = {text: found for text, found in flags.items() if found != plain}
             digest.update(f" preparation {canonical([*parts, decisive])}".encode())

@@ -63,10 +63,6 @@ class PackedTokens(Mapping[int, bytes]):
         starts = self.strings.starts
         return set(self.strings.pool[starts[:-1][np.diff(starts) == 1]].tolist())
 
-    def lengths(self) -> Array:
-        """Return the number of bytes of each token, in order of id."""
-        return np.diff(self.strings.starts)
-
     def find(self, token: bytes) -> int | None:
         """Return the id of a token, or None. A dictionary would be faster, but making it takes as long as many searches."""
         starts, pool = self.strings.starts, self.strings.pool

@@ -3,7 +3,7 @@
 - `tiktoken`: the methods of `tiktoken.Encoding`
 - `huggingface`: the methods of `transformers.PreTrainedTokenizerFast` that training and inference code uses
 
-`huggingface` has `batches` and `model_inputs` (truncation, padding, arrays), `named_tokens` and `chat_templates`.
+`huggingface` has `model_inputs` (truncation, padding, arrays), `named_tokens` and `chat_templates`.
 
 Neither imports the package whose interface it has.
 """

@@ -12,27 +12,25 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bpejit import arguments
-from bpejit.compat.batches import (
+from bpejit.compat.chat_templates import render_chats
+from bpejit.compat.model_inputs import (
     UNLIMITED,
     BatchEncoding,
     LengthPlan,
     Padding,
-    Truncation,
-    as_tensors,
-    make_plan,
-    pad_columns,
-    padded_length,
-    truncated_lengths,
-)
-from bpejit.compat.chat_templates import render_chats
-from bpejit.compat.model_inputs import (
     TokenRows,
+    Truncation,
     added_ids,
     apply_template,
+    as_tensors,
     bos_eos_template,
     count_blanks,
     count_blanks_of_changed,
+    make_plan,
+    pad_columns,
+    padded_length,
     trims,
+    truncated_lengths,
 )
 from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
 from bpejit.encoding.codec import Codec

@@ -146,7 +146,7 @@ class NamedTokens:
         """The added tokens by id."""
         flags = self._model.token_flags
         return {
-            token_id: AddedToken(text, **flags.get(text, TokenFlags()).as_dict)
+            token_id: AddedToken(text, **flags.get(text, TokenFlags())._asdict())
             for text, token_id in self.get_added_vocab().items()
         }
 

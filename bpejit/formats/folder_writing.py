@@ -111,33 +111,32 @@ def save_folder(
         If other tools cannot read the folder, and `must_be_public`.
     """
     with output_path(path) as local:
-        return _save(model, Path(local), legacy_merges, must_be_public, overwrite)
-
-
-def _save(model: Model, folder: Path, legacy_merges: bool, must_be_public: bool, overwrite: bool) -> str | None:
-    check_folder(folder, overwrite=overwrite)
-    source = pattern_source(model.pattern)
-    try:
-        splitting, obstacle = pre_tokenizer(model), special_token_obstacle(model)
-    except PatternError as error:
-        splitting, obstacle = split_steps(source), str(error)
-    if obstacle and must_be_public:
-        raise TokenizerFormatError(
-            f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected a tokenizer to which it gives "
-            "equal ids: save it in bpejit's own format"
-        )
-    written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
-    name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
-    contents = {name: written}
-    stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
-    if not obstacle:
-        contents[CONFIG_FILE] = tokenizer_config_json(model)
-        stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
-    own = _own_json(model, source, name, written, obstacle)
-    with creating_folder(folder):
-        named = {folder / file: data for file, data in contents.items()}
-        write_files(model, named, folder / TOKEN_BYTES_FILE, (folder / OWN_FILE, own), stale=stale)
-    return obstacle
+        folder = Path(local)
+        check_folder(folder, overwrite=overwrite)
+        source = pattern_source(model.pattern)
+        try:
+            splitting = pre_tokenizer(model)
+            obstacle = special_token_obstacle(model)
+        except PatternError as error:
+            splitting = split_steps(source)
+            obstacle = str(error)
+        if obstacle and must_be_public:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected a tokenizer to which it gives "
+                "equal ids: save it in bpejit's own format"
+            )
+        written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
+        name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
+        contents = {name: written}
+        stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
+        if not obstacle:
+            contents[CONFIG_FILE] = tokenizer_config_json(model)
+            stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
+        own = _own_json(model, source, name, written, obstacle)
+        with creating_folder(folder):
+            named = {folder / file: data for file, data in contents.items()}
+            write_files(model, named, folder / TOKEN_BYTES_FILE, (folder / OWN_FILE, own), stale=stale)
+        return obstacle
 
 
 def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
@@ -189,7 +188,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "ranked": model.ranked,
         "ignore_merges": model.ignore_merges,
         "preparation": _pipeline_fields(model),
-        "token_flags": {text: flags.as_dict for text, flags in model.token_flags.items()},
+        "token_flags": {text: flags._asdict() for text, flags in model.token_flags.items()},
         "post_processor": json.loads(model.post_processor),
         "tie_break": model.tie_break,
         **({"config": model.config.fields} if model.config.fields else {}),

@@ -154,7 +154,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
 
 def _is_known(content: dict[str, Any], pair: dict[str, Any], special_tokens: dict[str, int]) -> bool:
     """Return True if the settings add nothing to the special tokens of a known pair."""
-    plain = TokenFlags().as_dict
+    plain = TokenFlags()._asdict()
     added = {token["content"]: token["id"] for token in content["added_tokens"] if plain.items() <= token.items()}
     same = added == special_tokens and len(added) == len(content["added_tokens"])
     return same and content["pre_tokenizer"] == pair["pre_tokenizer"] and content["post_processor"] is None

@@ -14,7 +14,7 @@ import numpy as np
 
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.model import Model
-from bpejit.packed_tokens import PackedTokens, id_range
+from bpejit.packed_tokens import id_range, pack_tokens
 from bpejit.storage.files import StrPath, read_file, replacing_all
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -154,14 +154,8 @@ def token_lengths(model: Model) -> list[int] | None:
     specials = model.special_tokens.values()
     if size > 2 * (len(model.tokens) + sum(token_id not in model.tokens for token_id in specials)) + 65536:
         return None
-    if isinstance(model.tokens, PackedTokens):
-        found = np.zeros(size, np.int64)
-        found[model.tokens.numbers] = model.tokens.lengths()
-        found[list(specials)] = 0
-        return found.tolist()  # type: ignore[no-any-return]
-    lengths = [0] * size
-    for token_id, token in model.tokens.items():
-        lengths[token_id] = len(token)
-    for token_id in specials:
-        lengths[token_id] = 0
-    return lengths
+    strings, numbers = pack_tokens(model.tokens)
+    lengths = np.zeros(size, np.int64)
+    lengths[numbers] = np.diff(strings.starts)
+    lengths[list(specials)] = 0
+    return lengths.tolist()  # type: ignore[no-any-return]

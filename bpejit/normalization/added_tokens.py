@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import numpy as np
@@ -19,40 +18,21 @@ from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFind
 _WORD = Chars(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]")
 
 
-@dataclass(frozen=True)
-class AddedTokenPattern:
-    """An added token to find.
-
-    Parameters
-    ----------
-    content : str
-        The text to find.
-    data : bytes
-        The bytes of the token, which identify it.
-    flags : TokenFlags
-    """
-
-    content: str
-    data: bytes
-    flags: TokenFlags
-
-
 class TokenFinder:
-    """Finds added tokens: the leftmost match, the longest at a position, the first among equal tokens.
+    """Finds added tokens: the leftmost match, and the longest at a position.
 
     Parameters
     ----------
-    tokens : iterable of AddedTokenPattern
+    tokens : mapping of str to (bytes, TokenFlags)
+        The bytes, which identify the token, and the flags of each text to find.
     unicode : str, optional
         The version of Unicode that defines word characters (see `bpejit.splitting.compile_pattern`).
     """
 
-    def __init__(self, tokens: Iterable[AddedTokenPattern], *, unicode: str | None = None) -> None:
+    def __init__(self, tokens: Mapping[str, tuple[bytes, TokenFlags]], *, unicode: str | None = None) -> None:
         self._unicode = unicode
-        self._tokens: dict[str, AddedTokenPattern] = {}
-        for token in tokens:
-            self._tokens.setdefault(token.content, token)
-        self._finder = StringFinder(self._tokens)
+        self._tokens = tokens
+        self._finder = StringFinder(tokens)
 
     def spans(self, text: str, areas: Iterable[tuple[int, int]] | None = None) -> list[tuple[int, int, bytes | None]]:
         """Return start and end of each part of a text, and the bytes of the added token, or None for ordinary text.
@@ -71,8 +51,7 @@ class TokenFinder:
         for start, end in (
             one for area in ([(0, len(text))] if areas is None else areas) for one in self._finder.spans(text, *area)
         ):
-            token = self._tokens[text[start:end]]
-            flags = token.flags
+            token, flags = self._tokens[text[start:end]]
             around = text[max(start - 1, 0) : start], text[end : end + 1]
             if flags.single_word and any(is_word(one, self._unicode) for one in around):
                 continue
@@ -84,7 +63,7 @@ class TokenFinder:
                     end += 1
             if done < start:
                 parts.append((done, start, None))
-            parts.append((start, end, token.data))
+            parts.append((start, end, token))
             # Not the maximum: a token of white space is found again within white space stripped with another token.
             done = end
         if done != len(text):

@@ -98,8 +98,8 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
         kinds.append(fields.kind)
         changes.append(_read_change(fields, unicode))
         fields.done()
-    forms = tuple(FORMS[kind] for kind in kinds) if FORMS.keys() >= set(kinds) else None
-    return Normalizer(tuple(changes), forms, "ByteLevel" in kinds)
+    forms = tuple(form for kind in kinds for form in FORMS if form == kind)
+    return Normalizer(tuple(changes), forms if len(forms) == len(kinds) else None, "ByteLevel" in kinds)
 
 
 def _read_change(fields: Fields, unicode: str | None) -> Change:

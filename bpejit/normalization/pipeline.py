@@ -18,7 +18,7 @@ from bpejit.arrays import Array, padded_text
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
-from bpejit.normalization.added_tokens import AddedTokenPattern, TokenFinder, is_word, overlap
+from bpejit.normalization.added_tokens import TokenFinder, is_word, overlap
 from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_ranges, concatenated, one_to_one
 from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.normalizers import make_normalizer
@@ -73,15 +73,12 @@ class TextPipeline:
         )
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
-        self._raw = TokenFinder(
-            (AddedTokenPattern(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode
-        )
+        self._raw = TokenFinder({text: (_bytes(text), flags) for text, flags in first.items()}, unicode=unicode)
         with text_limits(sum(map(len, later)), regex_timeout):
             contents = {text: self._normalizer(AlignedText(text)).text for text in later}
         _check_contents(contents)
-        self._normalized = TokenFinder(
-            (AddedTokenPattern(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
-        )
+        normalized = {contents[text]: (_bytes(text), flags) for text, flags in later.items()}
+        self._normalized = TokenFinder(normalized, unicode=unicode)
         patterns = self._pretokenizer.patterns
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
         self.direct: Splitter | None = None

@@ -41,11 +41,6 @@ class TokenFlags(NamedTuple):
     rstrip: bool = False
     normalized: bool = False
 
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """The flags by their names in `tokenizer.json`."""
-        return self._asdict()
-
 
 class PipelineConfig(NamedTuple):
     """The normalizer and the pre-tokenizer of a `tokenizer.json`.
@@ -82,7 +77,7 @@ class FileSections:
     def with_added_tokens(self, tokens: Mapping[str, int]) -> FileSections:
         """Return the sections with plain special tokens appended to `added_tokens`."""
         sections = json.loads(self.text)
-        flags = TokenFlags().as_dict
+        flags = TokenFlags()._asdict()
         flags["special"] = flags.pop("special")  # last, as `tokenizers` writes it
         sections["added_tokens"] += [{"id": token_id, "content": text, **flags} for text, token_id in tokens.items()]
         return replace(self, text=json.dumps(sections))
@@ -128,20 +123,6 @@ class Template:
 
     single: tuple[TemplateItem, ...] = _PLAIN_SINGLE
     pair: tuple[TemplateItem, ...] | None = _PLAIN_PAIR
-
-    def items(self, *, pair: bool = False) -> tuple[TemplateItem, ...]:
-        """Return the items for one text, or for a pair of texts.
-
-        Raises
-        ------
-        ValueError
-            If the template does not support pairs.
-        """
-        if not pair:
-            return self.single
-        if self.pair is None:
-            raise ValueError("the template of this tokenizer has no form for a pair of texts; encode the texts one by one")
-        return self.pair
 
 
 def make_template(value: Any, path: str = "post_processor") -> Template | None:

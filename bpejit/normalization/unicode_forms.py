@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -27,8 +27,7 @@ from bpejit.splitting.unicode_versions import read_ranges
 
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
-FORMS: dict[str, Form] = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD"}
-"""The normal forms by name."""
+FORMS: tuple[Form, ...] = get_args(Form)
 
 _LATER = (
     "5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 32FF A7F1-A7F4 A82C AB69 105C0-105FF "

@@ -182,12 +182,12 @@ def test_pipeline_flags_and_template_are_preserved(tmp_path: Path) -> None:
     own = json.loads((tmp_path / "own" / "bpejit.json").read_bytes())
     assert own["format_version"] == 2
     for path, new, message in (
-        (("preparation",), 5, "preparation is 5; expected null, or an object of normalizer and pre_tokenizer"),
+        (("preparation",), 5, "preparation is 5; expected an object or null"),
         (("preparation", "normalizer"), ..., "preparation is {'pre_tokenizer'"),
         (("token_flags",), [], "token_flags is []; expected an object"),
-        (("token_flags", "<a>"), {}, "token_flags of '<a>' is {}"),
-        (("token_flags", "<a>", "lstrip"), 1, "token_flags of '<a>' is"),
-        (("token_flags", "<z>"), flags["<a>"].as_dict, "which is not a special token"),
+        (("token_flags", "<a>"), {}, "token_flags.'<a>' has no 'special'"),
+        (("token_flags", "<a>", "lstrip"), 1, "token_flags.'<a>'.lstrip is 1; expected true or false"),
+        (("token_flags", "<z>"), flags["<a>"]._asdict(), "which is not a special token"),
         (("preparation", "normalizer"), {"type": "NFD"}, "was changed after bpejit wrote it"),
     ):
         (tmp_path / "own" / "bpejit.json").write_text(json.dumps(changed(own, path, new)))
