@@ -22,9 +22,8 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.kernels.constants import TEXT_PADDING
-from bpejit.kernels.t2t.record_reading import gather_records
 from bpejit.storage.files import StrPath, read_error, write_error
-from bpejit.t2t.tfrecords import find_records, read_record_blocks
+from bpejit.t2t.tfrecords import find_records, order_records, read_record_blocks
 
 WriteRecords = Callable[[Array, Array], object]
 """Receives framed records, uint8 [bytes], and where each starts and the last one ends. Both are valid until the next call."""
@@ -195,7 +194,6 @@ class _Shuffler:
         self.block_bytes = min(max(max_memory // 16, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         # Blocks that are read, scanned and gathered are in memory besides the records that are sorted.
         self._budget = max(max_memory - 4 * self.block_bytes, 1)
-        self._gathered = np.empty(self.block_bytes + TEXT_PADDING, dtype=np.uint8)
         self.n_written = 0
 
     def sort(self, records: _Sources | _Bucket, bits: int) -> None:
@@ -241,16 +239,9 @@ class _Shuffler:
             while begin < chosen.size:
                 done = int(ends[begin - 1]) if begin else 0
                 stop = max(int(np.searchsorted(ends, done + self.block_bytes, side="right")), begin + 1)
-                out = self._gather(data, starts, chosen[begin:stop], int(ends[stop - 1]) - done)
-                self._write(out, np.concatenate([[0], ends[begin:stop] - done]))
+                self._write(*order_records(data, starts, chosen[begin:stop]))
                 begin = stop
         self.n_written += int(order.size)
-
-    def _gather(self, data: Array, starts: Array, order: Array, size: int) -> Array:
-        if self._gathered.size < size + TEXT_PADDING:
-            self._gathered = np.empty(size + TEXT_PADDING, dtype=np.uint8)
-        gather_records(data, starts, order, self._gathered)
-        return self._gathered[:size]
 
     def _bucket_bits(self, records: _Sources | _Bucket) -> int:
         """Return the number of bits by which records are divided, so that half of the budget suffices for a bucket."""
@@ -270,8 +261,8 @@ class _Shuffler:
             for data, starts, keys in records.blocks():
                 numbers = (keys >> np.uint64(shift) & np.uint64(len(buckets) - 1)).astype(np.uint16)
                 order = np.argsort(numbers, kind="stable")
-                sizes = np.cumsum(np.concatenate([[0], np.diff(starts)[order]]))
-                _write_fully(files[0], self._gather(data, starts, order, int(sizes[-1])).data)
+                ordered, sizes = order_records(data, starts, order)
+                _write_fully(files[0], ordered.data)
                 _write_fully(files[1], keys[order].data)
                 borders = np.searchsorted(numbers[order], np.arange(len(buckets) + 1))
                 places = sizes[borders]

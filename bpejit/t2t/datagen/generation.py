@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from bpejit import arguments
 from bpejit.corpus.reading_options import UNIT_BYTES
-from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
+from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers
 from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
 from bpejit.options import takes
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_files import load_problem
 from bpejit.t2t.datagen.problem_generation import (
-    GenerationOptions,
     GenerationReport as GenerationReport,
     generate,
     join_dataset as join_dataset,
@@ -87,7 +86,6 @@ def generate_data(
     """
     command = getattr(work["progress"], "command", "")
     command = command or describe_call("bpejit.generate_data", generate_data, locals() | work)
-    checked = checked_work(work)
     options = JobOptions(
         seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
         part=parse_shard(shard),
@@ -99,13 +97,11 @@ def generate_data(
     return generate(
         load_problem(problem),
         data_dir,
-        GenerationOptions(
-            options,
-            tmp_dir,
-            format,
-            arguments.flag("strict", strict),
-            arguments.whole_number("max_memory", max_memory, least=1 << 20),
-            arguments.flag("dry_run", dry_run),
-            **{name: checked[name] for name in ("workers", "engine", "ray_address", "report")},
-        ),
+        options,
+        tmp_dir=tmp_dir,
+        format=format,
+        strict=strict,
+        max_memory=max_memory,
+        dry_run=dry_run,
+        **work,
     )

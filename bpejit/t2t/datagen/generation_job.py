@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError, shorten
 from bpejit.kernels.constants import WARMING_TEXT
-from bpejit.model import Model
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences, pack_numbers
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts
@@ -57,40 +55,17 @@ class FeatureVocabulary:
     encode: Callable[[FeatureTexts, Place], Ids]
 
 
-def subword_vocabulary(encoder: SubwordTextEncoder) -> FeatureVocabulary:
-    """Return a vocabulary of subwords."""
-    return FeatureVocabulary(encoder.sha256, encoder.vocab_size, partial(_encode_subwords, encoder))
-
-
-def bpe_vocabulary(model: Model) -> FeatureVocabulary:
-    """Return a tokenizer of bpejit with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
-    return FeatureVocabulary(model.sha256, model.vocab_size, partial(_encode_by_codec, Codec(model, lazy=True)))
-
-
-def byte_vocabulary() -> FeatureVocabulary:
-    """Return the bytes, as `ByteTextEncoder` encodes them."""
-    return FeatureVocabulary("bytes", 256 + NUM_RESERVED_TOKENS, _encode_bytes)
-
-
-def listed_vocabulary(encoder: Any, sha256: str) -> FeatureVocabulary:
-    """Return any encoder with a method `encode` that returns the ids of a text, such as `TokenTextEncoder`."""
-    return FeatureVocabulary(sha256, int(encoder.vocab_size), partial(_encode_one_by_one, encoder))
-
-
-def label_vocabulary(labels: tuple[str, ...]) -> FeatureVocabulary:
-    """Return class labels, which are encoded as their index, without an end."""
-    return FeatureVocabulary("labels", len(labels), partial(_encode_labels, labels))
-
-
-def _encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Ids:
+def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Ids:
+    """Return the ids of texts as subwords."""
     if not texts.are_lines:  # the kernels take a line break for the end of a text
-        return _encode_one_by_one(encoder, texts, place)
+        return encode_one_by_one(encoder, texts, place)
     blocks = list(encoder.encode_lines(texts.lines, append_eos=True))
     ids = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
     return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
 
 
-def _encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
+def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
+    """Return the ids of texts, by a tokenizer with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
     data, ends = texts.adjacent()
     text, _size = padded_text(data)
     with codec.workspace() as workspace:
@@ -99,14 +74,16 @@ def _encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
     return ids, np.concatenate(([0], stops + np.arange(1, stops.size + 1)))
 
 
-def _encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
+def encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
+    """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
     data, ends = texts.adjacent()
     numbers = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
     ids = np.insert(numbers + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
     return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
 
 
-def _encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
+def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
+    """Return the ids of texts, by any encoder with a method `encode` that returns the ids of a text."""
     rows: list[list[int]] = []
     try:
         rows.extend([*encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts.texts())
@@ -116,7 +93,8 @@ def _encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
     return pack_numbers(rows)
 
 
-def _encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Ids:
+def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Ids:
+    """Return class labels as their index, without an end."""
     index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(labels)}
     listed = texts.texts()
     try:

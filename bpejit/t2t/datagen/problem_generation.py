@@ -14,7 +14,8 @@ from bpejit import arguments
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sources import Source
 from bpejit.engines import AUTO
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
+from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_options import JobOptions
@@ -58,91 +59,72 @@ class GenerationReport(JobReport):
     new_vocabularies: tuple[Path | str, ...] = ()
 
 
-@dataclass(frozen=True)
-class GenerationOptions:
-    """How a data set is generated; see `bpejit.generate_data`.
+def generate(
+    problem: Problem,
+    data_dir: StrPath,
+    options: JobOptions,
+    *,
+    tmp_dir: StrPath | None = None,
+    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
+    strict: bool = False,
+    max_memory: int = SHUFFLE_MEMORY,
+    dry_run: bool = False,
+    workers: int | None = None,
+    engine: str = AUTO,
+    ray_address: str | None = None,
+    progress: Progress | bool | None = None,
+) -> GenerationReport:
+    """Generate the data set of a problem; the other parameters are the same as for `bpejit.generate_data`.
 
     Parameters
     ----------
-    job : JobOptions
-        Of it, the seed, the part, and what is resumed or replaced.
-    tmp_dir : path, optional
-        A folder that is passed to `generate_samples`; by default a temporary one.
-    format : str
-        The name of a record format.
-    strict : bool
-        Whether a malformed or empty sample is an error.
-    max_memory : int
-        Bytes of memory for shuffling.
-    dry_run : bool
-        Whether to plan the job only.
-    workers, engine, ray_address
-        How the work is distributed.
-    report : callable
-        Progress. If it has a method `message`, that is called with remarks for the user.
-    """
-
-    job: JobOptions
-    tmp_dir: StrPath | None = None
-    format: str = DEFAULT_RECORD_FORMAT
-    strict: bool = False
-    max_memory: int = SHUFFLE_MEMORY
-    dry_run: bool = False
-    workers: int | None = None
-    engine: str = AUTO
-    ray_address: str | None = None
-    report: Progress = no_progress
-
-
-def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) -> GenerationReport:
-    """Generate the data set of a problem; see `bpejit.generate_data`.
-
-    Parameters
-    ----------
-    problem : Problem
-    data_dir : path
-        The folder for the vocabularies and the shards, or a URL.
-    options : GenerationOptions
+    options : JobOptions
+        Of the job: the seed, the part, and what is resumed or replaced.
 
     Raises
     ------
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
     begun = working_time()
-    form = load_record_format(options.format)
+    work = checked_work({"workers": workers, "engine": engine, "ray_address": ray_address, "progress": progress})
+    report = work["report"]
+    strict = arguments.flag("strict", strict)
+    max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
+    dry_run = arguments.flag("dry_run", dry_run)
+    form = load_record_format(format)
     given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
     remote = RemoteOutput(f"{given.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(given) else None
     wanted = vocabulary_names(problem)
     with ExitStack() as stack:
         # The next run removes what a process that was killed leaves.
         temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
-        scratch = Path(temporary if options.tmp_dir is None else arguments.path("tmp_dir", options.tmp_dir))
+        scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
-        names, units, sources = plan_samples(problem, folder, scratch, options.job, form, strict=options.strict)
+        names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
         planned = working_time()
-        if not options.dry_run:
-            if not options.job.resume:  # otherwise a data set that exists may be the same one
+        if not dry_run:
+            if not options.resume:  # otherwise a data set that exists may be the same one
                 check: Any = names.check if remote is None else partial(check_remote, remote, names)
-                check([source.path for source in sources], overwrite=options.job.overwrite)
+                check([source.path for source in sources], overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote.base, wanted, folder)
         missing = [name for name in wanted if not (folder / name).exists()]
-        vocabularies = find_vocabularies(problem, folder, scratch, options.report, build=not options.dry_run)
-        if remote is not None and not options.dry_run:
+        vocabularies = find_vocabularies(problem, folder, scratch, report, build=not dry_run)
+        if remote is not None and not dry_run:
             store_vocabularies(remote.base, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, remote)
+        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, remote)
         paths = _report_paths([folder / name for name in wanted], remote)
-        work = options.workers, options.engine, options.ray_address
-        if options.dry_run:
-            result, seconds = plan_anywhere(plan, *work, estimated=vocabularies is not None)
+        where = work["workers"], work["engine"], work["ray_address"]
+        if dry_run:
+            result, seconds = plan_anywhere(plan, *where, estimated=vocabularies is not None)
             new = _report_paths([folder / name for name in missing], remote)
-            found = _report(result, seconds, paths, options.job.part)
+            found = _report(result, seconds, paths, options.part)
             return replace(found, stages={}, new_vocabularies=new)
-        result = run_anywhere(plan, *work, options.report)
+        result = run_anywhere(plan, *where, report)
     result.seconds.plan += stages.pop("plan")
-    found = _report(result, working_time() - begun, paths, options.job.part)
+    found = _report(result, working_time() - begun, paths, options.part)
     return replace(found, stages={**stages, **found.stages})
 
 
@@ -217,7 +199,9 @@ def plan_dataset(
     units: list[SampleUnit],
     sources: list[Source],
     vocabularies: Mapping[str, FeatureVocabulary],
-    options: GenerationOptions,
+    options: JobOptions,
+    form: str,
+    max_memory: int,
     remote: RemoteOutput | None,
 ) -> DatasetPlan:
     """Return the plan of a data set."""
@@ -226,12 +210,12 @@ def plan_dataset(
     slots = tuple(zip(firsts, n_shards, strict=True)) if problem.is_generate_per_split else ((0, sum(n_shards)),)
     prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
     settings = GenerationSettings(
-        slots, options.job.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
+        slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
     )
     labels = labels_of(problem)
     job = {
         "data_set": problem.dataset_filename(),
-        "format": options.format,
+        "format": form,
         "splits": [list(split) for split in names.splits],
         "divides_samples": not problem.is_generate_per_split and len(names.splits) > 1,
         "vocab_type": problem.vocab_type,
@@ -244,9 +228,9 @@ def plan_dataset(
         "packed_length": settings.packed_length,
         "packed_spacing": settings.packed_spacing,
         "shuffled": settings.reorders,
-        "seed": options.job.seed,
-        "unit_bytes": options.job.unit_bytes,
+        "seed": options.seed,
+        "unit_bytes": options.unit_bytes,
         "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources],
     }
-    mine = slice_units(units, options.job.part)
-    return DatasetPlan(names, job, options.job, units, mine, remote, vocabularies, settings, options.max_memory)
+    mine = slice_units(units, options.part)
+    return DatasetPlan(names, job, options, units, mine, remote, vocabularies, settings, max_memory)

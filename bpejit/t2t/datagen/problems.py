@@ -14,7 +14,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.storage.files import StrPath
 from bpejit.t2t.datagen.dataset_files import DatasetSplit as DatasetSplit
 from bpejit.t2t.datagen.problem_declaration import Problem, VocabType as VocabType
-from bpejit.t2t.datagen.problem_generation import GenerationOptions, generate
+from bpejit.t2t.datagen.problem_generation import generate
 from bpejit.t2t.text_encoders import ClassLabelEncoder
 
 
@@ -46,8 +46,8 @@ class Text2TextProblem(Problem):
         """
         if task_id != -1:
             raise OptionError(f"task_id is {task_id}; expected -1: divide the work with `bpejit.generate_data(..., shard=...)`")
-        options = JobOptions(command=f"bpejit.generate_data({self.name}, {shorten(os.fspath(data_dir))}, resume=True)")
-        generate(self, data_dir, GenerationOptions(options, tmp_dir=tmp_dir))
+        command = f"bpejit.generate_data({self.name}, {shorten(os.fspath(data_dir))}, resume=True)"
+        generate(self, data_dir, JobOptions(command=command), tmp_dir=tmp_dir)
 
 
 class Text2SelfProblem(Text2TextProblem):

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
+from bpejit.encoding.codec import Codec
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
@@ -23,11 +25,11 @@ from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
     FeatureVocabulary,
-    bpe_vocabulary,
-    byte_vocabulary,
-    label_vocabulary,
-    listed_vocabulary,
-    subword_vocabulary,
+    encode_by_codec,
+    encode_bytes,
+    encode_labels,
+    encode_one_by_one,
+    encode_subwords,
 )
 from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, calling, labels_of, text_of
 from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
@@ -35,7 +37,7 @@ from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_lines, texts_from_list
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
-from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
+from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
 from bpejit.training.train import train_from_iterator
 
 
@@ -71,7 +73,7 @@ def find_vocabularies(
             return None
         found[feature] = vocabulary
     if labels is not None:
-        found[LABEL] = label_vocabulary(labels)
+        found[LABEL] = FeatureVocabulary("labels", len(labels), partial(encode_labels, labels))
     return found
 
 
@@ -79,7 +81,7 @@ def _find_vocabulary(
     problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool
 ) -> FeatureVocabulary | None:
     if problem.vocab_type == VocabType.CHARACTER:
-        return byte_vocabulary()
+        return FeatureVocabulary("bytes", 256 + NUM_RESERVED_TOKENS, encode_bytes)
     other = problem.use_vocab_from_other_problem
     if other is not None:
         return _find_vocabulary(other, feature, data_dir, tmp_dir, report, build=build)
@@ -100,13 +102,13 @@ def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
         subwords = SubwordTextEncoder(path)
         wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, list(subwords.all_subtoken_strings[: len(wanted)]), wanted)
-        return subword_vocabulary(subwords)
+        return FeatureVocabulary(subwords.sha256, subwords.vocab_size, partial(encode_subwords, subwords))
     if problem.vocab_type == VocabType.BPE:
         model = load_model(path)
         ids = {token_id: token for token, token_id in model.special_tokens.items()}
         wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, [ids.get(token_id) for token_id in range(len(wanted))], wanted)
-        return bpe_vocabulary(model)
+        return FeatureVocabulary(model.sha256, model.vocab_size, partial(encode_by_codec, Codec(model, lazy=True)))
     tokens = TokenTextEncoder(path, replace_oov=problem.oov_token)
     _check_reserved(path, tokens.decode_list([PAD_ID, EOS_ID]), RESERVED_TOKENS)
     if problem.oov_token is not None and problem.oov_token not in tokens._token_to_id:
@@ -114,7 +116,8 @@ def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
             f"the vocabulary `{path}` lacks the token {shorten(problem.oov_token)}, which replaces tokens that are not listed; "
             "expected it in a line of its own: add it, or change `oov_token`"
         )
-    return listed_vocabulary(tokens, hashlib.sha256(path.read_bytes()).hexdigest())
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return FeatureVocabulary(sha256, tokens.vocab_size, partial(encode_one_by_one, tokens))
 
 
 def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
