@@ -136,7 +136,8 @@ def prepare_folder(plan: JobPlan, say: Callable[[str], None], *, parts: int, pat
     ------
     OutputError
     """
-    options, folder = plan.options, plan.folder
+    options = plan.options
+    folder = plan.folder
     wanted_parts = (options.part or (0, parts))[1]
     if not folder.exists():
         if plan.names.per_input:

@@ -135,7 +135,8 @@ class StoredColumns:
         starts: dict[tuple[int, bool], list[tuple[Path, int]]] = {}
         for part in folders:
             for aside in (False, True):
-                path, last = columns_path(part, aside), -1
+                path = columns_path(part, aside)
+                last = -1
                 for position, output, batch in stored_rows(path):
                     if output != last:
                         starts.setdefault((output, aside), []).append((path, position))

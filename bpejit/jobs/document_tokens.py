@@ -11,7 +11,9 @@ from bpejit.arrays import Array
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
-_FIRST_SHIFT, _SECOND_SHIFT, _THIRD_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
+_FIRST_SHIFT = np.uint64(30)
+_SECOND_SHIFT = np.uint64(27)
+_THIRD_SHIFT = np.uint64(31)
 
 
 class DocumentTokens:

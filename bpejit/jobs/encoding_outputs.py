@@ -77,13 +77,16 @@ class EncodingOutputs(OutputNames):
         engine: Engine | None,  # noqa: ARG002 - one process writes all files
     ) -> tuple[FilePairs, Finished]:
         """Join the spools of complete parts, and write them as token files (see `JobOutputs`)."""
-        folder, job, parts = self.folder, begun["job"], len(checkpoints)
+        folder = self.folder
+        job = begun["job"]
+        parts = len(checkpoints)
         totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
         if not fresh:
             _check_parts(folder, checkpoints)
-        spools, joined = part_folder(folder, 0, 1), checkpoints[0]
+        spools = part_folder(folder, 0, 1)
+        joined = checkpoints[0]
         if parts > 1:
             spools = folder / COMBINED
             joined = read_record(spools / "complete") or {}
@@ -128,7 +131,8 @@ class EncodingOutputs(OutputNames):
 
         with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
             local = self.moved(scratch / "outputs")
-            folder, parts = local.folder, int(begun["parts"])
+            folder = local.folder
+            parts = int(begun["parts"])
             folder.mkdir(parents=True)
             write_record(folder / MANIFEST, dict(begun), synced=False)
             for file in remote.list_files(remote.folder):
@@ -185,7 +189,8 @@ def _join_spools(
 
     `hashes` are those of the records of each part.
     """
-    form, folder = names.format, names.folder
+    form = names.format
+    folder = names.folder
     files = FinalFiles(names, job, target, has_ends=wants_ends(form, job["document_index"], len(hashes)), fresh=True)
     options = SinkOptions(
         dtype=files.dtype,

@@ -138,7 +138,9 @@ class EncodingPlan(JobPlan):
         )
 
     def _sink_options(self, parts: int) -> SinkOptions:
-        options, form, model = self.options, self.names.format, self.encoder.model
+        options = self.options
+        form = self.names.format
+        model = self.encoder.model
         by_token = options.shard_tokens is not None or bool(options.val_fraction)
         lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size) if by_token else None
         if self.columns is not None:

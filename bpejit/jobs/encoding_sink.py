@@ -59,7 +59,10 @@ class EncodingSink(PartSink):
         files: FinalFiles | None,
         watch: CarriageReturns | None,
     ) -> None:
-        self._folder, self._options, self._files, self._watch = folder, options, files, watch
+        self._folder = folder
+        self._options = options
+        self._files = files
+        self._watch = watch
         self._tokens = DocumentTokens(options.prepend, options.append)
         self._choice = DocumentChoice(options.val_fraction, options.seed)
         self._output = 0

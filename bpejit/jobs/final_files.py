@@ -253,7 +253,8 @@ class FinalFiles:
         ------
         OSError, OutputError
         """
-        names, final = self.names, self.names.folder / FINAL
+        names = self.names
+        final = self.names.folder / FINAL
         final.mkdir(exist_ok=True)
         firsts = first_rows(records)
         missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
@@ -264,7 +265,8 @@ class FinalFiles:
             self._write_missing(missing, columns)
         pairs: list[tuple[Path, Path]] = []
         for record in records:
-            staged, targets = names.format.files(self._staged(record)), names.format.files(names.path(record))
+            staged = names.format.files(self._staged(record))
+            targets = names.format.files(names.path(record))
             pairs += [(Path(made), Path(target)) for made, target in zip(staged, targets, strict=True) if Path(made).exists()]
         written = final / names.manifest.name
         with written.open("wb") as file:  # nothing reads it before its last name is given to it
@@ -295,8 +297,10 @@ class FinalFiles:
 
     def _adopt(self, form: MappedFormat, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
-        staged, has_borders = self._staged(record), self._job["document_index"] or form.stores_documents
-        source, target = ids_path(self._spools, record.number), Path(form.files(staged)[0])
+        staged = self._staged(record)
+        has_borders = self._job["document_index"] or form.stores_documents
+        source = ids_path(self._spools, record.number)
+        target = Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
         if not self._fresh:
             check_spool(self._spools, record, source, has_ends=self.has_ends)

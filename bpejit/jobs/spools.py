@@ -281,7 +281,8 @@ def read_spool(
     """
     begin, used = (0, 0) if start is None else (start.tokens, start.documents)
     checked = start is None and record.ids_sha256 is not None
-    path, ends_file = ids_path(folder, record.number), ends_path(folder, record.number)
+    path = ids_path(folder, record.number)
+    ends_file = ends_path(folder, record.number)
     if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
         raise damaged(ends_file, folder=folder)
     ends = EndReader(read_ends(ends_file, used, record.documents) if has_ends else iter(()))

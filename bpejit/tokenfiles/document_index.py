@@ -77,7 +77,8 @@ class DocumentIndex(Borders):
             raise self.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
         starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
         self._ends = starts[1:]
-        first, last = int(starts[0]), int(starts[-1])
+        first = int(starts[0])
+        last = int(starts[-1])
         if first != 0 or last != n_tokens:
             raise self.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
 

@@ -89,7 +89,8 @@ class GroupWriter(TokenFileWriter):
         self._n_ends = self._n_rows
 
     def _write_documents(self, ids: Array, ends: Array, *, final: bool) -> None:
-        begin, first = self._start, 0
+        begin = self._start
+        first = 0
         while first < ends.size:
             n_rows = 1 + int(np.searchsorted(ends[first:], self._start + GROUP_TOKENS, side="left"))
             n_rows = min(n_rows, GROUP_ROWS)

@@ -240,7 +240,8 @@ def compare_content(path: Path, blocks: Iterator[tuple[Array, Array | None]], de
         raise TokenFileError(
             f"`{path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
         )
-    of_ids, of_ends = hashlib.sha256(), hashlib.sha256()
+    of_ids = hashlib.sha256()
+    of_ends = hashlib.sha256()
     largest = -1
     smallest = 0
     for ids, ends in blocks:

@@ -38,7 +38,8 @@ _CODES = {"uint8": 1, "int32": 4, "int64": 5, "uint16": 8}
 _UINT16_SIZE = 65_500
 """The vocabulary size from which Megatron uses int32."""
 
-_LENGTH, _NUMBER = np.dtype("<i4"), np.dtype("<i8")
+_LENGTH = np.dtype("<i4")
+_NUMBER = np.dtype("<i8")
 
 _LONGEST = 2**31 - 1
 
@@ -140,7 +141,8 @@ class SequenceIndexWriter:
 
     def finish(self, fields: Description) -> None:  # noqa: ARG002
         """Write what follows the lengths, and the header."""
-        index, n_documents = self._file, self._n_documents
+        index = self._file
+        n_documents = self._n_documents
         position = 0
         for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
             size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize
