@@ -679,29 +679,20 @@ class Tokenizer:
         """
         from bpejit.corpus.contents import Contents
         from bpejit.jobs.file_encoding import encode_files
-        from bpejit.jobs.job_options import check_job_options, describe_call
+        from bpejit.jobs.job_options import check_job_options, check_token, describe_call
         from bpejit.tokenfiles.opening import check_packing
         from bpejit.tokenfiles.output_format import output_format
 
+        passed = locals() | options
         command = getattr(options["progress"], "command", "")
-        command = command or describe_call("tokenizer.encode_files", Tokenizer.encode_files, locals() | options)
+        command = command or describe_call("tokenizer.encode_files", Tokenizer.encode_files, passed)
         work = checked_work(options)
         job_options = check_job_options(
-            self.special_tokens,
-            append_token=append_token,
-            prepend_token=prepend_token,
-            document_index=document_index,
-            pack=pack,
-            shard_tokens=shard_tokens,
-            shard_exact=shard_exact,
-            val_fraction=val_fraction,
-            seed=seed,
+            passed,
+            command,
             per_input=out_dir is not None,
-            shard=shard,
-            resume=resume,
-            overwrite=overwrite,
-            unit_bytes=unit_bytes,
-            command=command,
+            append=check_token("append_token", append_token, self.special_tokens),
+            prepend=check_token("prepend_token", prepend_token, self.special_tokens),
         )
         if (out is None) == (out_dir is None):
             given = "both" if out is not None else "neither"

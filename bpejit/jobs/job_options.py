@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bpejit import arguments
@@ -149,48 +150,51 @@ def check_token(name: str, token: Any, special_tokens: Mapping[str, int]) -> int
     return special_tokens[token]
 
 
-def check_job_options(
-    special_tokens: Mapping[str, int],
-    *,
-    append_token: Any = None,
-    prepend_token: Any = None,
-    document_index: Any = False,
-    pack: Any = None,
-    shard_tokens: Any = None,
-    shard_exact: Any = False,
-    val_fraction: Any = 0.0,
-    seed: Any = 0,
-    per_input: bool = False,
-    shard: Any = None,
-    resume: Any = False,
-    overwrite: Any = False,
-    unit_bytes: Any = UNIT_BYTES,
-    command: str = "",
-) -> JobOptions:
-    """Return the options, checked; the parameters are the same as for `Tokenizer.encode_files`.
+def _fraction(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise arguments.wrong_type(name, value, "a number from 0 up to, but not including, 1", "give one such as 0.005")
+    if not 0 <= value < 1:
+        raise OptionError(f"{name} is {value}; expected a number from 0 up to, but not including, 1: give one such as 0.005")
+    return float(value)
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "document_index": arguments.flag,
+    "pack": partial(arguments.optional_whole_number, least=1, most=2**31 - 1),
+    "shard_tokens": partial(arguments.optional_whole_number, least=1),
+    "shard_exact": arguments.flag,
+    "val_fraction": _fraction,
+    "seed": partial(arguments.whole_number, least=0, most=2**63 - 1),
+    "resume": arguments.flag,
+    "overwrite": arguments.flag,
+    "unit_bytes": partial(arguments.whole_number, least=1),
+}
+"""What returns the value of an option of a job, checked, from the name and the value that was given."""
+
+
+def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool = False, **tokens: Any) -> JobOptions:
+    """Return the options of a job, checked.
+
+    Parameters
+    ----------
+    given : dict
+        The arguments of a public function, which may have others, and not all of these.
+    command : str
+    per_input : bool
+    **tokens
+        The ids of `append` and `prepend` (see `check_token`).
 
     Raises
     ------
-    ArgumentTypeError, OptionError, SpecialTokenError
+    ArgumentTypeError, OptionError
     """
-    append = check_token("append_token", append_token, special_tokens)
-    prepend = check_token("prepend_token", prepend_token, special_tokens)
     options = JobOptions(
-        append=append,
-        prepend=prepend,
-        texts={number: text for number, text in ((append, append_token), (prepend, prepend_token)) if number is not None},
+        **tokens,
+        texts={number: given[f"{name}_token"] for name, number in tokens.items() if number is not None},
         command=command,
-        document_index=arguments.flag("document_index", document_index),
-        pack=arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1),
-        shard_tokens=arguments.optional_whole_number("shard_tokens", shard_tokens, least=1),
-        shard_exact=arguments.flag("shard_exact", shard_exact),
-        val_fraction=_fraction("val_fraction", val_fraction),
-        seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
         per_input=per_input,
-        part=parse_shard(shard),
-        resume=arguments.flag("resume", resume),
-        overwrite=arguments.flag("overwrite", overwrite),
-        unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
+        part=parse_shard(given["shard"]),
+        **{name: check(name, given[name]) for name, check in _CHECKS.items() if name in given},
     )
     if options.shard_exact and options.shard_tokens is None:
         raise OptionError(
@@ -218,11 +222,3 @@ def describe_call(name: str, function: Callable[..., Any], given: Mapping[str, A
         text = shorten(os.fspath(value) if isinstance(value, os.PathLike) else value, _SHOWN_CHARACTERS)
         shown.append(text if parameter.default is parameter.empty else f"{key}={text}")
     return f"{name}({', '.join([*shown, 'resume=True'])})"
-
-
-def _fraction(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise arguments.wrong_type(name, value, "a number from 0 up to, but not including, 1", "give one such as 0.005")
-    if not 0 <= value < 1:
-        raise OptionError(f"{name} is {value}; expected a number from 0 up to, but not including, 1: give one such as 0.005")
-    return float(value)

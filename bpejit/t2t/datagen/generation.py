@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from bpejit import arguments
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers
-from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
+from bpejit.jobs.job_options import check_job_options, describe_call
 from bpejit.options import takes
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_files import load_problem
@@ -84,16 +83,9 @@ def generate_data(
     ------
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
-    command = getattr(work["progress"], "command", "")
-    command = command or describe_call("bpejit.generate_data", generate_data, locals() | work)
-    options = JobOptions(
-        seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
-        part=parse_shard(shard),
-        resume=arguments.flag("resume", resume),
-        overwrite=arguments.flag("overwrite", overwrite),
-        unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
-        command=command,
-    )
+    given = locals() | work
+    command = getattr(work["progress"], "command", "") or describe_call("bpejit.generate_data", generate_data, given)
+    options = check_job_options(given, command)
     return generate(
         load_problem(problem),
         data_dir,
