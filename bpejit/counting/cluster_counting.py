@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.blocks import AnyChunk
@@ -33,11 +32,9 @@ from bpejit.counting.spilling import (
     Run,
     SpilledRuns,
     SpillSettings,
-    node_runs_folder,
     read_run,
     remove_runs,
     spill_settings,
-    store_runs,
     write_run,
 )
 from bpejit.counting.table_streams import merge_streams
@@ -138,7 +135,7 @@ def count_on_cluster(
         remarks(report)(f"counting on {cluster.describe()}")
         check_shared_sources(sources)
         home = absolute_path(folder)
-        spill = SpillSettings(home, UNBOUNDED) if max_memory is None else spill_settings(Path(home), max_memory, cluster.slots)
+        spill = SpillSettings(home, UNBOUNDED) if max_memory is None else spill_settings(home, max_memory, cluster.slots)
         shared = SharedCounting(replace(job, spill=spill), home, work["chunk_bytes"])
         parts = plan_count_parts(job, sources, contents, shared.chunk_bytes, total=total, slots=cluster.slots)
         seen = [home, *(absolute_path(source.path) for source in (*sources[:1], *sources[-1:]))]
@@ -209,17 +206,14 @@ def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -
     """Count a part: a task. Return its runs, and what was counted, with absolute paths of inputs."""
     warm_up(warm_counting)
     check_times(part.times)
-    assert shared.job.spill is not None
-    with node_runs_folder(shared.folder) as folder:
-        job = replace(shared.job, weight=part.weight, spill=replace(shared.job.spill, folder=str(folder)))
-        worker = job.start()
-        tally = Tally(sampled=bool(part.chunks))
-        for chunk in part.chunks or job.chunker(shared.chunk_bytes).chunks(part.sources):
-            tally.add(worker.run(chunk))
-            report("count", tally.done, None, "bytes")
-        found = worker.finish()
-        assert isinstance(found, list)
-        return store_runs(found, shared.folder), tally
+    worker = replace(shared.job, weight=part.weight).start()
+    tally = Tally(sampled=bool(part.chunks))
+    for chunk in part.chunks or shared.job.chunker(shared.chunk_bytes).chunks(part.sources):
+        tally.add(worker.run(chunk))
+        report("count", tally.done, None, "bytes")
+    runs = worker.finish()
+    assert isinstance(runs, list)
+    return runs, tally
 
 
 def _merge_runs(runs: list[Run], shared: SharedCounting, cluster: RayCluster, report: Progress) -> list[Run]:
@@ -245,9 +239,7 @@ def _merge_runs(runs: list[Run], shared: SharedCounting, cluster: RayCluster, re
 def merge_group(shared: SharedCounting, runs: Sequence[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
     """Merge runs to a new one: a task."""
     warm_up(warm_counting)
-    with node_runs_folder(shared.folder) as folder:
-        merged = write_run(str(folder), merge_streams([read_run(run.path) for run in runs]))
-        return store_runs([merged], shared.folder)[0]
+    return write_run(shared.folder, merge_streams([read_run(run.path) for run in runs]))
 
 
 def write_merged(shared: None, out: str, header: CountsHeader, runs: SpilledRuns, *, report: TaskReport) -> None:  # noqa: ARG001

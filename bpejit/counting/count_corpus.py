@@ -174,7 +174,7 @@ def count_corpus(
 
     with nullcontext() if max_memory is None else shared_runs_folder(_checked_folder(temporary_folder)) as folder:
         if max_memory and folder:
-            job = replace(job, spill=spill_settings(Path(folder), max_memory, spread.workers))
+            job = replace(job, spill=spill_settings(folder, max_memory, spread.workers))
         trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
         # There is no report before the workers run: a progress bar may start a thread, and then workers could not be forked.
         results = []
@@ -329,7 +329,7 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     else:
         slots = job.engine(engine, workers, size, found, max_memory is not None).workers
     if max_memory is not None:
-        spill_settings(Path(), max_memory, slots)
+        spill_settings("", max_memory, slots)
     if total is None or size is None:
         return CountPlan(size, 0, 0.0, slots, max_memory, parts, cluster)
     worker = CountWorker(job)

@@ -63,7 +63,7 @@ def write_counts(
     OutputError
     """
     if is_remote(path):
-        with stored_file(os.fspath(path), overwrite=True) as local:
+        with stored_file(os.fspath(path)) as local:
             return write_counts(local, header, stream, report)
     digest = hashlib.sha256()
     with replacing(path) as file:

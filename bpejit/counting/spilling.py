@@ -1,7 +1,7 @@
 """Count pre-tokens in bounded memory: full tables are written to disk as sorted runs, which are merged at the end.
 
-Several machines write and read runs in a folder that all of them see, or as objects below a URL. Storage at a URL has no file
-to append to, so such a run is written in a scratch folder of the machine, stored when it is complete, and read by ranges.
+Several machines write and read runs in a folder that all of them see, or as objects below a URL, which are stored when they
+are complete, and read by ranges.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import io
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,7 +22,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import write_error
-from bpejit.storage.remote import RemoteFile, check_container, is_remote, make_parent, remote_errors, remote_file_system
+from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_errors, remote_file_system, stored_file
 from bpejit.storage.scratch import scratch_folder
 
 MOST_RUNS = 64
@@ -80,7 +79,7 @@ def least_memory(workers: int) -> int:
     return PROCESS_BYTES + workers * (WORKER_BYTES + LEAST_TABLE_BYTES)
 
 
-def spill_settings(folder: Path, max_memory: int, workers: int) -> SpillSettings:
+def spill_settings(folder: str, max_memory: int, workers: int) -> SpillSettings:
     """Return the settings that divide `max_memory` bytes among workers.
 
     Raises
@@ -94,7 +93,7 @@ def spill_settings(folder: Path, max_memory: int, workers: int) -> SpillSettings
             f"max_memory is {max_memory}; expected at least {least} for {workers} worker{'s' if workers > 1 else ''}: give "
             "more, or use fewer workers (`workers=`)"
         )
-    return SpillSettings(str(folder), (max_memory - PROCESS_BYTES) // workers - WORKER_BYTES)
+    return SpillSettings(folder, (max_memory - PROCESS_BYTES) // workers - WORKER_BYTES)
 
 
 class SpillingCounter(PretokenCounter):
@@ -146,23 +145,23 @@ class SpillingCounter(PretokenCounter):
 
 
 def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
-    """Write a stream to a new file of a folder.
+    """Write a stream to a new file of a folder, or below a URL.
 
     Raises
     ------
     OutputError
         If it cannot be written, for example because the disk is full.
     """
-    path = Path(folder) / f"{os.urandom(8).hex()}.run"
+    path = f"{folder}/{os.urandom(8).hex()}.run"
     try:
-        with path.open("xb") as file:
+        with stored_file(path) if is_remote(path) else nullcontext(path) as local, Path(local).open("xb") as file:
             totals = write_stream(file.write, stream)
     except OSError as cause:
         if isinstance(cause, OutputError):
             raise
-        error = write_error(str(path), cause)
+        error = write_error(path, cause)
         raise OutputError(f"{error}, for example with `temporary_folder=`") from cause
-    return Run(str(path), *totals)
+    return Run(path, *totals)
 
 
 def read_run(path: str) -> Iterator[PretokenTable]:
@@ -256,42 +255,6 @@ def _remove_below(url: str) -> None:
             file_system.rm(found)
         if file_system.exists(name):  # an empty folder, which object stores do not have
             file_system.rm(name, recursive=True)
-
-
-@contextmanager
-def node_runs_folder(shared: str) -> Iterator[Path]:
-    """Yield the folder in which this machine writes runs: `shared` itself, or a scratch folder for one at a URL.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be created.
-    """
-    if not is_remote(shared):
-        yield Path(shared)
-        return
-    with scratch_folder(Path(tempfile.gettempdir()), "counting") as folder:
-        yield folder
-
-
-def store_runs(runs: Sequence[Run], shared: str) -> list[Run]:
-    """Return runs that all machines see: those of `node_runs_folder`, stored under new names if `shared` is a URL.
-
-    Raises
-    ------
-    OutputError
-        If they cannot be stored.
-    """
-    if not is_remote(shared):
-        return list(runs)
-    file_system, home = remote_file_system(shared, error=OutputError, what="the temporary folder")
-    # Names are new in each attempt: a task may run twice if its node was lost without having ended.
-    prefix = secrets.token_hex(8)
-    with remote_errors(shared, error=OutputError, what="write"):
-        make_parent(file_system, f"{home}/{prefix}")
-        for number, run in enumerate(runs):
-            file_system.put_file(run.path, f"{home}/{prefix}-{number}.run")
-    return [replace(run, path=f"{shared}/{prefix}-{number}.run") for number, run in enumerate(runs)]
 
 
 def remove_runs(runs: Sequence[Run]) -> None:

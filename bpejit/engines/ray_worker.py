@@ -17,11 +17,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.jit import listening
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from bpejit.storage.temporary import lock
 
 NOTE_SECONDS = 0.25
 """Time between two reports of a task."""
@@ -128,12 +124,12 @@ def _one_at_a_time() -> Iterator[None]:
     from bpejit.jit import cache, folders
 
     descriptor = None
-    if fcntl is not None and cache.find_problem() is None:
+    if cache.find_problem() is None:
         with suppress(OSError, folders.FolderError):
             folder = folders.resolve(folders.find_cache_folder().path, create=True)
             assert folder is not None
             descriptor = os.open(folder, os.O_RDONLY)  # the folder itself: a lock file would stay
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
     try:
         yield
     finally:

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,7 +33,7 @@ from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed, write_record
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
 from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
-from bpejit.jobs.running import broken_manifest, check_all_parts, check_version, is_dataset, no_parts, run_part
+from bpejit.jobs.running import check_all_parts, is_dataset, no_parts, read_begun, run_part
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
@@ -210,12 +211,7 @@ class RemoteOutput(Store):
         begun = self.begun()
         if begun is None:
             return None
-        check_version(begun, self.folder)
-        try:
-            names = names_of(Path(self.name), begun["job"])
-            parts = int(begun["parts"])
-        except (KeyError, TypeError, ValueError) as cause:
-            raise broken_manifest(self.folder) from cause
+        names, parts = read_begun(begun, self.folder, partial(names_of, Path(self.name)))
         begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
         try:
             check_all_parts(self.url, sorted({*range(parts)} - {*self.stored_parts(parts)}), parts)

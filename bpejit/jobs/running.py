@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -393,12 +394,7 @@ def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Prog
             raise no_parts(str(out), str(job_folder(out)))
         return done
     begun = read_record(folder / MANIFEST) or {}
-    check_version(begun, str(folder))
-    try:
-        names = names_of(out, begun["job"])
-        parts = int(begun["parts"])
-    except (KeyError, TypeError, ValueError) as cause:
-        raise broken_manifest(str(folder)) from cause
+    names, parts = read_begun(begun, str(folder), partial(names_of, out))
     check_all_parts(str(out), missing_parts(folder, parts), parts)
     if overwrite:
         begun["overwrite"] = True
@@ -410,13 +406,27 @@ def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Prog
     return finished
 
 
-def check_version(begun: Mapping[str, Any], folder: str) -> None:
-    """Raise OutputError if the folder of an unfinished job was written by another version."""
+def read_begun(
+    begun: Mapping[str, Any], folder: str, names_of: Callable[[Mapping[str, Any]], JobOutputs]
+) -> tuple[JobOutputs, int]:
+    """Return the outputs and the number of parts of the unfinished job with a manifest, which is in `folder`.
+
+    Raises
+    ------
+    OutputError
+        If it was written by another version, or is broken.
+    """
     if begun and begun.get("folder_version") != FOLDER_VERSION:
         raise OutputError(
             f"`{folder}` was written by another version of bpejit; expected parts of this version: join them with that "
             "version, or remove the folder, and run the job again"
         )
+    try:
+        return names_of(begun["job"]), int(begun["parts"])
+    except (KeyError, TypeError, ValueError) as cause:
+        raise OutputError(
+            f"`{folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
+        ) from cause
 
 
 def check_all_parts(out: str, missing: Sequence[int], parts: int) -> None:
@@ -428,13 +438,6 @@ def check_all_parts(out: str, missing: Sequence[int], parts: int) -> None:
             f"{len(missing)} of the {parts} parts of `{out}` {verb} not complete: {shown}; expected all of them: run each of "
             f'these with `shard="I/{parts}"` and `resume=True`'
         )
-
-
-def broken_manifest(folder: str) -> OutputError:
-    """Return the error for an unfinished job whose manifest is broken."""
-    return OutputError(
-        f"`{folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
-    )
 
 
 def no_parts(out: str, folder: str) -> OutputError:

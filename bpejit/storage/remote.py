@@ -233,21 +233,22 @@ def fetch_file(url: str, path: StrPath, *, error: type[BpejitError], what: str) 
 
 
 @contextmanager
-def stored_file(url: str, *, overwrite: bool) -> Iterator[str]:
+def stored_file(url: str) -> Iterator[str]:
     """Yield a path in a temporary folder, and store the file that is written there, which appears complete.
 
     Raises
     ------
     OutputError
-        Before anything is done, if the remote file exists and `overwrite` is false; at the end if it cannot be stored.
+        If it cannot be stored.
     """
     import tempfile  # not at the top: it takes 2 ms, and most inputs and outputs are local
 
-    file_system, name = check_remote_output(url, overwrite=overwrite)
+    file_system, name = remote_file_system(url, error=OutputError, what="the output")
     with scratch_folder(Path(tempfile.gettempdir()), "storing") as folder:
         path = str(folder / "file")
         yield path
         with remote_errors(url, error=OutputError, what="write"):
+            make_parent(file_system, name)
             file_system.put_file(path, name)
 
 

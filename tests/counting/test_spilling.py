@@ -82,7 +82,7 @@ def test_damaged_runs_are_noticed(tmp_path: Path) -> None:
 
 def test_too_little_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="max_memory is 1000; expected at least"):
-        spill_settings(tmp_path, 1000, 2)
+        spill_settings(str(tmp_path), 1000, 2)
     (tmp_path / "a.txt").write_bytes(b"low lower")
     with pytest.raises(OptionError, match="max_memory"):
         bpejit.count(tmp_path / "a.txt", max_memory=1000, temporary_folder=tmp_path)
