@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar, overload
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, starts_of
-from bpejit.kernels.counting.interning import gather
+from bpejit.kernels.counting.sorted_tables import gather
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.kernels.constants import DONE, TEXT_PADDING
-from bpejit.kernels.counting import interning, sorted_tables
+from bpejit.kernels.counting import sorted_tables
 
 HEAD_BYTES = 32
 
@@ -184,9 +184,9 @@ def sort_blocks(table: PretokenTable) -> Iterator[PretokenTable]:
 
 def _sorted_part(pool: Array, starts: Array, counts: Array) -> Iterator[PretokenTable]:
     prefixes = np.zeros(counts.size, np.uint64)
-    interning.make_prefixes(pool, starts, prefixes)
+    sorted_tables.make_prefixes(pool, starts, prefixes)
     order = np.argsort(prefixes)
-    interning.sort_runs(pool, starts, prefixes, order)
+    sorted_tables.sort_runs(pool, starts, prefixes, order)
     del prefixes
     for begin in range(0, counts.size, BLOCK_WORDS):
         yield gather_rows(pool, starts, counts, order[begin : begin + BLOCK_WORDS])
@@ -196,7 +196,7 @@ def gather_rows(pool: Array, starts: Array, counts: Array, rows: Array) -> Preto
     """Return some pre-tokens, in the order of `rows`; the pool is padded."""
     n_bytes = int((starts[rows + 1] - starts[rows]).sum())
     found = new_arrays(rows.size, n_bytes)
-    interning.gather(pool, starts, counts, rows, *found)
+    sorted_tables.gather(pool, starts, counts, rows, *found)
     return PretokenTable(*found)
 
 

@@ -11,14 +11,25 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import array_at
-from bpejit.kernels.constants import DONE, FOUR, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
-from bpejit.kernels.counting.interning import MOVED, same_pretoken, slot_hash
+from bpejit.kernels.common.keys import LONG_TAG, equal_bytes
+from bpejit.kernels.constants import DONE, FOUR, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, TWO, ZERO
+from bpejit.kernels.counting.interning import MOVED, length_at, slot_hash
 
 
 @inline
 def _table_at(addresses, number):
     """Return the slots and the arena of a table."""
     return array_at(addresses, 2 * number, np.uint64), array_at(addresses, 2 * number + 1, np.uint8)
+
+
+@inline
+def same_pretoken(table, arena, word, other, other_arena, other_word):
+    """Return True if two slots, which may be in different tables, have the same pre-token."""
+    high = table[word + ONE]
+    if table[word] != other[other_word] or high != other[other_word + ONE]:
+        return False
+    length = length_at(table, word)
+    return high < LONG_TAG or equal_bytes(arena, table[word + THREE], other_arena, other[other_word + THREE], length)
 
 
 @inline

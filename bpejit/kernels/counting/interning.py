@@ -194,6 +194,12 @@ def add_pretokens(pool, starts, counts, stride, table, arena, state):
     return DONE
 
 
+@inline
+def slot_hash(table, word):
+    """Return the hash of the key in a slot; any number for a free slot."""
+    return table[word] if table[word + ONE] >= LONG_TAG else hash_key(table[word], table[word + ONE])
+
+
 @kernel
 def rehash(table, larger):
     """Copy all slots of `table` to `larger`.
@@ -213,29 +219,11 @@ def rehash(table, larger):
         word = np.uint64(old)
         if table[word + TWO] == ZERO:
             continue
-        low = table[word]
-        high = table[word + ONE]
-        hashed = low if high >= LONG_TAG else hash_key(low, high)
-        slot = hashed & mask
+        slot = slot_hash(table, word) & mask
         while larger[slot * FOUR + TWO] != ZERO:
             slot = (slot + ONE) & mask
         for i in range(4):
             larger[slot * FOUR + np.uint64(i)] = table[word + np.uint64(i)]
-
-
-@inline
-def slot_hash(table, word):
-    """Return the hash of the key in a slot; any number for a free slot."""
-    return table[word] if table[word + ONE] >= LONG_TAG else hash_key(table[word], table[word + ONE])
-
-
-@inline
-def same_pretoken(table, arena, word, other, other_arena, other_word):
-    """Return True if two slots, which may be in different tables, have the same pre-token."""
-    low, high = table[word], table[word + ONE]
-    if low != other[other_word] or high != other[other_word + ONE]:
-        return False
-    return high < LONG_TAG or equal_bytes(arena, table[word + THREE], other_arena, other[other_word + THREE], high & _LENGTH)
 
 
 @kernel
@@ -306,105 +294,3 @@ def unpack_table(table, arena, first, pool, starts, counts):
         position += length
         n += ONE
         starts[n] = first + np.int64(position)
-
-
-@kernel
-def make_prefixes(pool, starts, prefixes):
-    """Write the first 8 bytes of each pre-token as a zero-padded big-endian number, which sorts like the bytes.
-
-    Parameters
-    ----------
-    pool : uint8[:], in
-        Readable 8 bytes past the end.
-    starts : int64[n + 1], in
-    prefixes : uint64[n], out
-    """
-    for n in range(prefixes.size):
-        length = min(starts[n + 1] - starts[n], 8)
-        value = ZERO
-        for i in range(length):
-            value |= np.uint64(pool[starts[n] + i]) << np.uint64(56 - 8 * i)
-        prefixes[n] = value
-
-
-@inline
-def _before(pool, starts, a, b):
-    """Return True if pre-token `a` is smaller than `b`, compared by bytes."""
-    length_a = starts[a + 1] - starts[a]
-    length_b = starts[b + 1] - starts[b]
-    shorter = min(length_a, length_b)
-    for i in range(shorter):
-        byte_a = pool[starts[a] + i]
-        byte_b = pool[starts[b] + i]
-        if byte_a != byte_b:
-            return byte_a < byte_b
-    return length_a < length_b
-
-
-@inline
-def _sift(pool, starts, order, begin, root, size):
-    """Restore the max-heap `order[begin:begin + size]` below `root`."""
-    while 2 * root + 1 < size:
-        child = 2 * root + 1
-        if child + 1 < size and _before(pool, starts, order[begin + child], order[begin + child + 1]):
-            child += 1
-        if not _before(pool, starts, order[begin + root], order[begin + child]):
-            return
-        order[begin + root], order[begin + child] = order[begin + child], order[begin + root]
-        root = child
-
-
-@kernel
-def sort_runs(pool, starts, prefixes, order):
-    """Sort pre-tokens by bytes, given their order by 8-byte prefix.
-
-    Parameters
-    ----------
-    pool : uint8[:], in
-    starts : int64[n + 1], in
-    prefixes : uint64[n], in
-        From `make_prefixes`.
-    order : int64[n], in-out
-        A permutation that sorts the prefixes; after the call, one that sorts the pre-tokens.
-
-    Notes
-    -----
-    Runs of equal prefixes are sorted by heapsort: O(k log k) comparisons for a run of k, in the worst case too. Together with
-    NumPy's vectorized argsort of the prefixes this takes a tenth of the time of a comparison sort of all pre-tokens.
-    """
-    n = order.size
-    begin = 0
-    while begin < n:
-        end = begin + 1
-        while end < n and prefixes[order[end]] == prefixes[order[begin]]:
-            end += 1
-        size = end - begin
-        for root in range(size // 2 - 1, -1, -1):
-            _sift(pool, starts, order, begin, root, size)
-        for last in range(size - 1, 0, -1):
-            order[begin], order[begin + last] = order[begin + last], order[begin]
-            _sift(pool, starts, order, begin, 0, last)
-        begin = end
-
-
-@kernel
-def gather(pool, starts, counts, order, out_pool, out_starts, out_counts):
-    """Write packed strings and their counts in another order, or some of them, or some repeatedly.
-
-    Parameters
-    ----------
-    pool, starts, counts : in
-    order : int64[n], in
-        Indexes of the strings.
-    out_pool, out_starts, out_counts : out
-        As large as the result.
-    """
-    position = 0
-    out_starts[0] = 0
-    for n in range(order.size):
-        source = order[n]
-        for i in range(starts[source], starts[source + 1]):
-            out_pool[position] = pool[i]
-            position += 1
-        out_starts[n + 1] = position
-        out_counts[n] = counts[source]

@@ -1,4 +1,4 @@
-"""Merge two sorted pre-token tables (see `arrays.PretokenTable`)."""
+"""Sort pre-token tables (see `arrays.PretokenTable`) by bytes, and merge two sorted ones."""
 
 from __future__ import annotations
 
@@ -64,6 +64,79 @@ def copy_string(source, begin, length, target, position):
 
 
 @kernel
+def make_prefixes(pool, starts, prefixes):
+    """Write the first 8 bytes of each pre-token as a zero-padded big-endian number, which sorts like the bytes.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+        Readable 8 bytes past the end.
+    starts : int64[n + 1], in
+    prefixes : uint64[n], out
+    """
+    for n in range(prefixes.size):
+        length = min(starts[n + 1] - starts[n], 8)
+        value = ZERO
+        for i in range(length):
+            value |= np.uint64(pool[starts[n] + i]) << np.uint64(56 - 8 * i)
+        prefixes[n] = value
+
+
+@inline
+def _before(pool, starts, a, b):
+    """Return True if pre-token `a` is smaller than `b`, compared by bytes."""
+    begin_a, end_a = np.uint64(starts[a]), np.uint64(starts[a + 1])
+    begin_b, end_b = np.uint64(starts[b]), np.uint64(starts[b + 1])
+    return order_bytes(pool, begin_a, end_a, pool, begin_b, end_b) < 0
+
+
+@inline
+def _sift(pool, starts, order, begin, root, size):
+    """Restore the max-heap `order[begin:begin + size]` below `root`."""
+    while 2 * root + 1 < size:
+        child = 2 * root + 1
+        if child + 1 < size and _before(pool, starts, order[begin + child], order[begin + child + 1]):
+            child += 1
+        if not _before(pool, starts, order[begin + root], order[begin + child]):
+            return
+        order[begin + root], order[begin + child] = order[begin + child], order[begin + root]
+        root = child
+
+
+@kernel
+def sort_runs(pool, starts, prefixes, order):
+    """Sort pre-tokens by bytes, given their order by 8-byte prefix.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+    starts : int64[n + 1], in
+    prefixes : uint64[n], in
+        From `make_prefixes`.
+    order : int64[n], in-out
+        A permutation that sorts the prefixes; after the call, one that sorts the pre-tokens.
+
+    Notes
+    -----
+    Runs of equal prefixes are sorted by heapsort: O(k log k) comparisons for a run of k, in the worst case too. Together with
+    NumPy's vectorized argsort of the prefixes this takes a tenth of the time of a comparison sort of all pre-tokens.
+    """
+    n = order.size
+    begin = 0
+    while begin < n:
+        end = begin + 1
+        while end < n and prefixes[order[end]] == prefixes[order[begin]]:
+            end += 1
+        size = end - begin
+        for root in range(size // 2 - 1, -1, -1):
+            _sift(pool, starts, order, begin, root, size)
+        for last in range(size - 1, 0, -1):
+            order[begin], order[begin + last] = order[begin + last], order[begin]
+            _sift(pool, starts, order, begin, 0, last)
+        begin = end
+
+
+@kernel
 def merge_sorted(pool_a, starts_a, counts_a, pool_b, starts_b, counts_b, state, pool, starts, counts):
     """Merge two tables that are sorted by bytes until one of them ends. Counts of equal pre-tokens are added.
 
@@ -119,3 +192,26 @@ def merge_sorted(pool_a, starts_a, counts_a, pool_b, starts_b, counts_b, state, 
     state[AT_LEFT], state[AT_RIGHT] = np.int64(at_a), np.int64(at_b)
     state[MERGED], state[MERGED_BYTES] = np.int64(n), np.int64(size)
     return status
+
+
+@kernel
+def gather(pool, starts, counts, order, out_pool, out_starts, out_counts):
+    """Write packed strings and their counts in another order, or some of them, or some repeatedly.
+
+    Parameters
+    ----------
+    pool, starts, counts : in
+    order : int64[n], in
+        Indexes of the strings.
+    out_pool, out_starts, out_counts : out
+        As large as the result.
+    """
+    position = 0
+    out_starts[0] = 0
+    for n in range(order.size):
+        source = order[n]
+        for i in range(starts[source], starts[source + 1]):
+            out_pool[position] = pool[i]
+            position += 1
+        out_starts[n + 1] = position
+        out_counts[n] = counts[source]

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import twins
-from conftest import small
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
@@ -160,29 +159,6 @@ def test_measuring_and_unpacking_ranges(counts: dict[bytes, int], moved: int, n_
         assert starts[0] == 1000
         unpacked |= zip(ByteStrings(pool, starts - 1000), numbers.tolist(), strict=True)
     assert unpacked == expected
-
-
-@given(st.dictionaries(pretokens, st.integers(1, 9), max_size=small(300, 60)))
-def test_order_by_bytes(counts: dict[bytes, int]) -> None:
-    words = list(counts)
-    pool, starts, numbers = (
-        np.array(list(part), dtype)
-        for part, dtype in zip(twins.counting.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True)
-    )
-    padded = np.concatenate([pool, np.zeros(8, np.uint8)])
-    prefixes = np.zeros(len(words), np.uint64)
-    interning.make_prefixes(padded, starts, prefixes)
-    assert prefixes.tolist() == twins.counting.make_prefixes(words)
-
-    order = np.argsort(prefixes)
-    interning.sort_runs(padded, starts, prefixes, order)
-    assert order.tolist() == twins.counting.sort_runs(words)
-
-    out = np.zeros_like(pool), np.zeros_like(starts), np.zeros_like(numbers)
-    interning.gather(padded, starts, numbers, order, *out)
-    assert (list(ByteStrings(out[0], out[1])), out[2].tolist()) == twins.counting.gather(
-        words, list(counts.values()), order.tolist()
-    )
 
 
 class Sized:

@@ -1,9 +1,10 @@
-"""Comparison of merging sorted tables with its twin, for outputs of any size."""
+"""Comparison of sorting tables, and of merging sorted ones for outputs of any size, with their twins."""
 
 from __future__ import annotations
 
 import numpy as np
 import twins
+from conftest import small
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
@@ -42,3 +43,26 @@ def test_merging_equals_the_twin(left: dict[bytes, int], right: dict[bytes, int]
     a, b = PretokenTable.from_counts(left), PretokenTable.from_counts(right)
     assert merged(a, b, most, most_bytes) == expected
     assert merged(b, a, most, most_bytes) == expected
+
+
+@given(st.dictionaries(words, st.integers(1, 9), max_size=small(300, 60)))
+def test_order_by_bytes(counts: dict[bytes, int]) -> None:
+    strings = list(counts)
+    pool, starts, numbers = (
+        np.array(list(part), dtype)
+        for part, dtype in zip(twins.counting.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True)
+    )
+    padded = np.concatenate([pool, np.zeros(8, np.uint8)])
+    prefixes = np.zeros(len(strings), np.uint64)
+    sorted_tables.make_prefixes(padded, starts, prefixes)
+    assert prefixes.tolist() == twins.counting.make_prefixes(strings)
+
+    order = np.argsort(prefixes)
+    sorted_tables.sort_runs(padded, starts, prefixes, order)
+    assert order.tolist() == twins.counting.sort_runs(strings)
+
+    out = np.zeros_like(pool), np.zeros_like(starts), np.zeros_like(numbers)
+    sorted_tables.gather(padded, starts, numbers, order, *out)
+    assert (list(ByteStrings(out[0], out[1])), out[2].tolist()) == twins.counting.gather(
+        strings, list(counts.values()), order.tolist()
+    )
