@@ -380,7 +380,7 @@ class CellRanges:
         def write(number: int) -> None:
             part, first, unused = found[number], np.uint64(self.stops[number] - 1), np.uint64(nowhere + number * NOWHERE)
             batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
-            pairs.write_postings(part.selected, first, part.numbers, batch, cursors[number], unused, postings)
+            combining.write_postings(part.selected, first, part.numbers, batch, cursors[number], unused, postings)
 
         self.run(write)
 

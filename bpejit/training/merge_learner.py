@@ -18,8 +18,8 @@ from bpejit.counting.hash_tables import HashTables, Sizes
 from bpejit.errors import TrainingError
 from bpejit.jit.listening import working_time
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
-from bpejit.kernels.counting.interning import make_prefixes
-from bpejit.kernels.training import buckets, merging, pairs, shared_merging
+from bpejit.kernels.counting.sorted_tables import make_prefixes
+from bpejit.kernels.training import buckets, combining, merging, pairs, shared_merging
 from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, NOWHERE, CellRanges, TokenizedTable, power_of_two
 from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
@@ -59,45 +59,6 @@ MAX_MERGES = 2**31 - 1 - 256
 """Token ids are stored in 32 bits, with a sign."""
 
 
-def learn_merges(
-    table: PretokenTable,
-    n_merges: int,
-    settings: MergeSettings | None = None,
-    *,
-    workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> MergeTable:
-    """Repeatedly merge the most frequent pair of adjacent tokens.
-
-    The count of a pair is the number of its occurrences in all pre-tokens, each weighted with the count of the pre-token.
-    Overlapping occurrences all count (`aaa` contains the pair `a a` twice), and are merged from the left.
-
-    Parameters
-    ----------
-    table : PretokenTable
-        The distinct pre-tokens and their counts, in any order. Pre-tokens with a count below 1 are ignored.
-    n_merges : int
-        Number of merges to learn.
-    settings : MergeSettings, optional
-    workers : int, default 1
-        Maximum number of threads. Does not change the merges.
-    progress : callable, optional
-        Called as `progress(done, total)`, in merges, about twenty times a second.
-
-    Returns
-    -------
-    MergeTable
-        The merges in order; fewer than `n_merges` if no pair is left that may be merged.
-
-    Raises
-    ------
-    TrainingError
-        If `n_merges` is out of range, or the table is too large for 32-bit positions.
-    """
-    learner = MergeLearner(table, n_merges, settings, workers=workers)
-    return learner.run(None if progress is None else lambda done: progress(done, n_merges))
-
-
 def _check_size(n_cells: int, n_tokens: float) -> None:
     if n_cells > MAX_CELLS:
         raise TrainingError(
@@ -119,63 +80,59 @@ def _sizes(counts: Array, lengths: Array) -> tuple[Array, Sizes]:
 
 
 class MergeLearner:
-    """The arrays of merge learning, and the order in which the kernels process them.
+    """Repeatedly merges the most frequent pair of adjacent tokens: the arrays, and the order in which kernels process them.
 
-    The parameters are the same as for `learn_merges`; each thread has at least `least_cells` cells, and of one merge at least
-    `least_postings` occurrences. The table is copied, so it may be freed before `run`; `HashTables` are freed while they are
-    copied.
+    The count of a pair is the number of its occurrences in all pre-tokens, each weighted with the count of the pre-token.
+    Overlapping occurrences all count (`aaa` contains the pair `a a` twice), and are merged from the left.
+
+    Parameters
+    ----------
+    table : PretokenTable, HashTables or TokenizedTable
+        The distinct pre-tokens and their counts, in any order. Pre-tokens with a count below 1 are ignored. The table is
+        copied, so it may be freed before `run`; `HashTables` are freed while they are copied.
+    n_merges : int
+        Number of merges to learn.
+    settings : MergeSettings, optional
+    tokens : sequence of bytes
+        For a `TokenizedTable`, to which earlier merges have been applied, the tokens of several bytes that these made: its
+        token `256 + i` is `tokens[i]`, and those below 256 are bytes. The new merges are the last ones of the result.
+    workers : int, default 1
+        Maximum number of threads. Does not change the merges.
+    least_cells : int
+        Minimum number of cells for each thread.
+    least_postings : int
+        Minimum number of occurrences of one merge for each thread.
+
+    Raises
+    ------
+    TrainingError
+        If `n_merges` is out of range, or the table is too large for 32-bit positions.
     """
 
     def __init__(
         self,
-        table: PretokenTable | HashTables,
+        table: PretokenTable | HashTables | TokenizedTable,
         n_merges: int,
         settings: MergeSettings | None = None,
         *,
+        tokens: Sequence[bytes] = (),
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
         least_postings: int = LEAST_POSTINGS,
     ) -> None:
         self.least_postings = least_postings
         if isinstance(table, HashTables):
-            self._prepare(table.sizes(), n_merges, settings or MergeSettings(), [])
+            self._prepare(table.sizes(), n_merges, settings or MergeSettings(), tokens)
             self.ranges = CellRanges.of_hash_tables(table, self.byte_ids, self.boundary, workers, least_cells)
-        else:
-            has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
-            self._prepare(sizes, n_merges, settings or MergeSettings(), [])
-            self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
-
-    @classmethod
-    def continuing(
-        cls,
-        tokens: Sequence[bytes],
-        table: TokenizedTable,
-        n_merges: int,
-        settings: MergeSettings | None = None,
-        *,
-        workers: int = 1,
-        least_cells: int = LEAST_CELLS,
-        least_postings: int = LEAST_POSTINGS,
-    ) -> MergeLearner:
-        """Return a learner that begins with tokens that earlier merges made. The new merges are the last ones of its result.
-
-        Parameters
-        ----------
-        tokens : sequence of bytes
-            The tokens of several bytes. Token `256 + i` of the table is `tokens[i]`, and the tokens below 256 are bytes.
-        table : TokenizedTable
-            The pre-tokens, to which all earlier merges have been applied.
-        n_merges : int
-            Number of merges to learn, without the earlier ones.
-        """
-        self = cls.__new__(cls)
-        self.least_postings = least_postings
+            return
         has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
         self._prepare(sizes, n_merges, settings or MergeSettings(), tokens)
+        if isinstance(table, PretokenTable):
+            self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
+            return
         ids = np.arange(256 + len(tokens), dtype=np.uint64)
         ids[:256] = self.byte_ids
         self.ranges = CellRanges.of_tokens(table._replace(ids=ids[table.ids]), has_pairs, self.boundary, workers, least_cells)
-        return self
 
     def _prepare(self, sizes: Sizes, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
         """Allocate everything but the cells. `given` are the tokens besides the bytes."""
@@ -278,7 +235,7 @@ class MergeLearner:
         total, numbers = ranges.take_byte_pairs()
         threshold = status["threshold"] = self.choose_threshold(total["count"], before)
         self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
-        pairs.plan_postings(self.pairs, self.state)
+        combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
         ranges.write_byte_postings(numbers, self.pairs, self.postings, int(status["n_postings"]))
         return threshold
@@ -295,7 +252,7 @@ class MergeLearner:
         total = ranges.add_up(counted, lengths, self.state)
         self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
         del total
-        pairs.plan_postings(self.pairs, self.state)
+        combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
         ranges.write_postings(counted, self.pairs, self.postings, int(status["n_postings"]))
         return threshold
@@ -410,30 +367,9 @@ class MergeLearner:
         buckets.bucket_pairs(self.arrays())
 
     def arrays(self) -> merging.MergeArrays:
-        """Return the arguments of the merge loop."""
-        return merging.MergeArrays(
-            cells=self.ranges.cells,
-            weights=self.ranges.weights,
-            pairs=self.pairs,
-            marks=self.marks,
-            postings=self.postings,
-            heads=self.heads,
-            heap=self.heap,
-            lengths=self.tokens.lengths,
-            widths=self.tokens.widths,
-            prefixes=self.tokens.prefixes,
-            starts=self.tokens.starts,
-            pool=self.tokens.pool,
-            before_sums=self.before_sums,
-            before_seen=self.before_seen,
-            after_sums=self.after_sums,
-            after_seen=self.after_seen,
-            followed=self.followed,
-            left=self.left,
-            right=self.right,
-            counts=self.counts,
-            state=self.state,
-        )
+        """Return the arguments of the merge loop: the arrays of this object, of the cells and of the tokens, by name."""
+        found = vars(self) | vars(self.ranges) | self.tokens._asdict()
+        return merging.MergeArrays(**{name: found[name] for name in merging.MergeArrays._fields})
 
     def result(self) -> MergeTable:
         """Return the merges so far, with byte values as the ids of byte tokens."""

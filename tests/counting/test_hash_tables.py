@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import data_text, small
+from helpers.learner import learn_merges
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
@@ -15,7 +16,7 @@ from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.pretoken_counter import PretokenCounter, add_up
 from bpejit.process_memory import release
 from bpejit.splitting import Splitter
-from bpejit.training.merge_learner import MergeLearner, learn_merges
+from bpejit.training.merge_learner import MergeLearner
 
 counts = st.one_of(st.integers(1, 4), st.sampled_from([2**16 - 1, 2**16, 2**33]))
 words = st.one_of(st.text("ab", min_size=1, max_size=20).map(str.encode), st.binary(min_size=1, max_size=3))

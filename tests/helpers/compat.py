@@ -16,7 +16,7 @@ from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.model import Model, pattern_source
 from bpejit.splitting import Splitter
-from bpejit.training.merge_learner import learn_merges
+from helpers.learner import learn_merges
 
 END = "<|endoftext|>"
 

@@ -17,7 +17,7 @@ from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.splitting.spans import STATE_SIZE
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
-from bpejit.training.merge_learner import learn_merges
+from helpers.learner import learn_merges
 
 ALPHABET = [b"a", b"b", b" ", b"\xe3\x81\x82", b"0"]
 """The pieces of texts and tokens of small models: few, so that merges apply."""

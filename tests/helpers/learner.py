@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import twins
 from hypothesis import strategies as st
 
-from bpejit.arrays import PretokenTable
+from bpejit.arrays import MergeTable, PretokenTable
 from bpejit.kernels.training import pairs
 from bpejit.training import merge_learner
 from bpejit.training.train_options import MergeSettings
@@ -23,6 +25,19 @@ tables = st.dictionaries(words, st.one_of(st.integers(1, 3), st.just(2**31)), mi
 
 FILLER = bytes(range(120, 250))
 """A word whose pairs occur once: with it, pairs are in few cache lines, and the ids of neighbors are stored."""
+
+
+def learn_merges(
+    table: PretokenTable,
+    n_merges: int,
+    settings: MergeSettings | None = None,
+    *,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> MergeTable:
+    """Return the merges of a table; `progress` is called with the number of merges so far, and of all."""
+    learner = merge_learner.MergeLearner(table, n_merges, settings, workers=workers)
+    return learner.run(None if progress is None else lambda done: progress(done, n_merges))
 
 
 def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merge_learner.MergeLearner:

@@ -13,6 +13,7 @@ import pytest
 import twins
 from conftest import ROOT, data_text, small
 from helpers.cli import invoke
+from helpers.learner import learn_merges
 from hypothesis import given, strategies as st
 
 import bpejit
@@ -20,7 +21,6 @@ from bpejit.arrays import MergeTable, PretokenTable
 from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.training import buckets
 from bpejit.training import tie_rules
-from bpejit.training.merge_learner import learn_merges
 from bpejit.training.tie_rules import TieRule, tie_rule_names
 from bpejit.training.train_options import MergeSettings
 

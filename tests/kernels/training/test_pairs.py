@@ -174,7 +174,7 @@ def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least
     in_order = [pair_of(slot["key"]) for slot in found if slot["key"] != 0]
     numbers = contents(found, "length")
 
-    pairs.plan_postings(found, state)
+    combining.plan_postings(found, state)
 
     starts, n_postings, longest = twins.training.plan_postings([numbers[pair][0] for pair in in_order])
     assert contents(found, "start", "length") == {pair: (start, 0) for pair, start in zip(in_order, starts, strict=True)}
@@ -184,7 +184,7 @@ def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least
     batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
     cursors = np.zeros(np.count_nonzero(everything["key"]), np.uint64)
     combining.divide_postings(found, everything, cursors)
-    pairs.write_postings(
+    combining.write_postings(
         as_bits(positions, array.size), np.uint64(first), of_positions, batch, cursors, np.uint64(n_postings), postings
     )
     lists = {
