@@ -262,20 +262,20 @@ def extend(
     from bpejit.counting.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.storage.outputs import existing_parent
-    from bpejit.training.extending import EXTENSIONS, extend_model, extension_notes
+    from bpejit.training.extending import EXTENSIONS, extend as extend_tokenizer, extension_notes
 
     paths = [counts_path] if counts_path else [source.path for source in shared.read_sources(inputs, reading)]
     check_folder(out, inputs=[*paths, *tokenizer.files()], overwrite=overwrite)
     with watch() as progress:
-        model = extend_model(
-            tokenizer.load().model,
+        model = extend_tokenizer(
+            tokenizer.load_lazily(),
             Counts.load(counts_path) if counts_path else inputs,
             temporary_folder=temporary_folder or existing_parent(out),
             **reading,
             **work,
             **options,
             progress=progress,
-        )
+        ).model
         unreadable = save_folder(model, out, overwrite=overwrite)
     extension = model.training[EXTENSIONS][-1]
     first, n_new = extension["first_id"], extension["tokens"]
@@ -313,6 +313,6 @@ def shrink(*, tokenizer: shared.TokenizerChoice, vocab_size: int, out: str, over
 
     check_folder(out, inputs=tokenizer.files(), overwrite=overwrite)
     with watch() as progress:
-        model = shrink_model(tokenizer.load().model, vocab_size)
+        model = shrink_model(tokenizer.model(), vocab_size)
         unreadable = save_folder(model, out, overwrite=overwrite)
     _finish(progress, model, out, unreadable, f"kept {model.vocab_size:,} tokens")

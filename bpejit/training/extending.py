@@ -79,21 +79,7 @@ def extend(
     ------
     ArgumentTypeError, CorpusError, CountsError, TokenizerFormatError, TrainingError, EngineError
     """
-    tokenizer = arguments.instance("tokenizer", tokenizer, Tokenizer, "load it with `bpejit.load`")
-    model = extend_model(tokenizer.model, inputs, vocab_size=vocab_size, tie_break=tie_break, **options)
-    return Tokenizer.from_model(model, lazy=True)
-
-
-@takes(ExtendOptions)
-def extend_model(
-    model: Model,
-    inputs: Inputs | Counts,
-    *,
-    vocab_size: int,
-    tie_break: str | None = None,
-    **options: Unpack[ExtendOptions],
-) -> Model:
-    """Extend a tokenizer that is given as data; the parameters are those of `extend`."""
+    model = arguments.instance("tokenizer", tokenizer, Tokenizer, "load it with `bpejit.load`").model
     reason = extension_obstacle(model)
     if reason is not None:
         raise TokenizerFormatError(
@@ -106,14 +92,19 @@ def extend_model(
     tie_break = (model.tie_break or "greatest-bytes") if tie_break is None else tie_break
     merges = MergeSettings(tie_break, **chosen(MergeLimits, options))
     work = checked_work(options)
-    threads, report = thread_count(work["workers"], work["engine"]), work["report"]
+    threads = thread_count(work["workers"], work["engine"])
+
+    def extended(counts: Counts) -> Tokenizer:
+        new = _extended(model, counts, vocab_size, merges, threads=threads, report=work["report"])
+        return Tokenizer.from_model(new, lazy=True)
+
     if isinstance(inputs, Counts):
         check_same_pretokens(inputs, model)
-        return _extended(model, inputs, vocab_size, merges, threads=threads, report=report)
+        return extended(inputs)
     contents = Contents(strip_bom=True, **chosen(ReadingOptions, options))
     sources = find_sources(inputs, contents)
     with count_corpus(settings_of(model), sources, contents, **work, **chosen(Memory, options)) as counts:
-        return _extended(model, counts, vocab_size, merges, threads=threads, report=report)
+        return extended(counts)
 
 
 def settings_of(model: Model) -> CountSettings:
@@ -149,7 +140,7 @@ def _extended(
     table, n_distinct = _tokenize(model, counts, tokens)
     if n_distinct == 0:
         raise CorpusError(f"the corpus contains no text to learn from ({counts.n_bytes} bytes in all); expected some text")
-    learner = MergeLearner.continuing(tokens, table, n_wanted, merges, workers=threads)
+    learner = MergeLearner(table, n_wanted, merges, tokens=tokens, workers=threads)
     del table
     trim_heap()
     learned = learner.run(lambda done: report("merge", done - len(tokens), n_wanted, "merges"))
@@ -194,7 +185,7 @@ def _extended(
 
 
 def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[TokenizedTable, int]:
-    """Return the pre-tokens as sequences of tokens of `MergeLearner.continuing`, and their number."""
+    """Return the pre-tokens as sequences of tokens for `MergeLearner`, and their number."""
     numbers = np.zeros(model.vocab_size, np.uint64)
     for byte in range(256):
         if bytes([byte]) in model.ids:

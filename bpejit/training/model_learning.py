@@ -10,6 +10,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings, MergeTable, PretokenTable
+from bpejit.counting.counts import Counts
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountsHeader, missing_counts
 from bpejit.counting.pretoken_counter import add_up, warm_counting
@@ -86,25 +87,28 @@ class VocabularySettings:
         return self.vocab_size - 256 - len(self.special_tokens)
 
 
-def model_from_counts(
-    header: CountsHeader,
-    take_table: Callable[[], PretokenTable | HashTables],
+def learn_model(
     settings: VocabularySettings,
-    inspect_sizes: Callable[[int, int], None] | None = None,
+    inspect_counts: Callable[[Counts, Model], None] | None,
+    inspect_sizes: Callable[[int, int], None] | None,
+    counts: Counts,
     *,
+    keep: bool = False,
     workers: int,
     report: Progress,
 ) -> Model:
     """Learn a model from counts.
 
+    Their table is freed before merges are learned, unless it is needed again and cannot be read again.
+
     Parameters
     ----------
-    header : CountsHeader
-    take_table : callable
-        Returns the table, in any order. If nothing else refers to it, its memory is freed before merges are learned.
     settings : VocabularySettings
-    inspect_sizes : callable, optional
-        Called with the numbers of bytes and of tokens of the corpus, without special tokens.
+    inspect_counts, inspect_sizes : callable, optional
+        As for `train_model`.
+    counts : Counts
+    keep : bool
+        Whether the table is needed after the call.
     workers : int
         Number of threads.
     report : callable
@@ -115,7 +119,8 @@ def model_from_counts(
         If the counts are empty.
     TrainingError
     """
-    table = take_table()
+    header = counts.header
+    table = counts.any_order if keep or (inspect_counts and not counts.is_stored) else counts.take_table()
     if len(table) == 0:
         names = ", ".join(f"`{entry['path']}`" for entry in header.inputs[:3])
         raise CorpusError(
@@ -134,7 +139,10 @@ def model_from_counts(
     del learner
     trim_heap()
     with collector_paused():  # which takes a quarter of the time
-        return _model(header, merges, settings, n_distinct)
+        model = _model(header, merges, settings, n_distinct)
+    if inspect_counts is not None:
+        inspect_counts(counts, model)
+    return model
 
 
 def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySettings, n_distinct: int) -> Model:

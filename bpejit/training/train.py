@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,8 @@ from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
 from bpejit.engines import AUTO, RAY, count_cpus
-from bpejit.engines.base import Progress
 from bpejit.engines.work_options import checked_work
-from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
+from bpejit.errors import CorpusError, OptionError, OutputError, TrainingError, warn_user
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.jit.listening import working_time
 from bpejit.model import Model
@@ -35,7 +34,7 @@ from bpejit.storage.remote import is_remote
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig, TransformersSettings
 from bpejit.training.counts_resume import CountsFile
-from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
+from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, learn_model
 from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions
 
 if TYPE_CHECKING:
@@ -92,18 +91,10 @@ class TrainingOutputs:
             check_folder(folder, inputs=inputs, overwrite=self.overwrite)
 
     def train(self, inputs: Inputs | Counts, **options: Any) -> tuple[Model, str | None]:
-        """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so.
-
-        From counts, the options of counting are ignored.
-        """
-        if isinstance(inputs, Counts):
-            others = ("vocab_size", "engine", "inspect_counts", "inspect_sizes")
-            taken = chosen(CountsTraining, options) | {name: options[name] for name in others if name in options}
-            model = train_model_from_counts(inputs, **taken)
-        else:
-            if options.get("temporary_folder") is None:
-                options["temporary_folder"] = runs_parent(self.out, options.get("engine", AUTO))
-            model = train_model(inputs, counts_file=self.counts_file, **options)
+        """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so."""
+        if options.get("temporary_folder") is None:
+            options["temporary_folder"] = runs_parent(self.out, options.get("engine", AUTO))
+        model = train_model(inputs, counts_file=self.counts_file, **options)
         unreadable = save_folder(model, self.out, overwrite=self.overwrite)
         for size, folder in self.smaller.items():
             save_folder(first_merges(model, size), folder, overwrite=self.overwrite)
@@ -143,9 +134,7 @@ def train(inputs: Inputs, *, vocab_size: int, **options: Unpack[TrainOptions]) -
     >>> train("corpus/*.txt", vocab_size=128_000, out="tokenizer", also=[64_000, 32_000])  # doctest: +SKIP
     >>> load("tokenizer-32000")  # doctest: +SKIP
     """
-    model = _train_and_save(inputs, vocab_size=vocab_size, **options)
-    _warn(model, stacklevel=4)  # the decorator is one level
-    return Tokenizer.from_model(model, lazy=True)
+    return _announced(_train_and_save(inputs, vocab_size=vocab_size, **options))
 
 
 @arguments.explain_wrong_arguments
@@ -171,9 +160,7 @@ def train_from_iterator(texts: Iterable[Any], *, vocab_size: int, **options: Any
     """
     settings: dict[str, Any] = {"vocab_size": vocab_size, **options}
     arguments.bound("train_from_iterator", inspect.signature(train), (texts,), settings)
-    model = _train_and_save(iterate_texts(texts), **settings)
-    _warn(model, stacklevel=4)  # the decorator is one level
-    return Tokenizer.from_model(model, lazy=True)
+    return _announced(_train_and_save(iterate_texts(texts), **settings))
 
 
 def _train_and_save(
@@ -209,7 +196,7 @@ def _train_and_save(
 
 @takes(ModelOptions)
 def train_model(
-    inputs: Inputs,
+    inputs: Inputs | Counts,
     *,
     vocab_size: int,
     counts_file: CountsFile | None = None,
@@ -217,14 +204,14 @@ def train_model(
     inspect_sizes: Callable[[int, int], None] | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
-    """Train on files, and return the tokenizer as data, without the tables that encoding needs.
+    """Train on files or from counts, and return the tokenizer as data, without the tables that encoding needs.
 
-    There are no warnings; see `training_notes`.
+    There are no warnings; see `training_notes`. From counts, the options of counting are ignored.
 
     Parameters
     ----------
     inputs, vocab_size
-        As for `train`.
+        As for `train`, or counts.
     counts_file : CountsFile, optional
         Saves the counts before merges are learned, or has those of an earlier run.
     inspect_counts : callable, optional
@@ -239,43 +226,30 @@ def train_model(
 
     Raises
     ------
-    ArgumentTypeError, CorpusError, PatternError, TrainingError, EngineError
+    ArgumentTypeError, CorpusError, CountsError, PatternError, SpecialTokenError, TrainingError, EngineError
     """
     config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
-    specials = arguments.special_tokens("special_tokens", options["special_tokens"], error=TrainingError)
-    specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
+    if isinstance(inputs, Counts):
+        specials = list(inputs.special_tokens)
+        options["ray_address"] = None
+    else:
+        specials = arguments.special_tokens("special_tokens", options["special_tokens"], error=TrainingError)
+        specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
     settings = VocabularySettings.checked(vocab_size, specials, config, **chosen(MergeOptions, options))
-    count_settings = CountSettings.checked(**chosen(SplitSettings, options) | {"special_tokens": specials})
     work = checked_work(options)
+    threads = thread_count(work["workers"], work["engine"])
+    learn = partial(learn_model, settings, inspect_counts, inspect_sizes, workers=threads, report=work["report"])
+    if isinstance(inputs, Counts):
+        return learn(inputs, keep=True)
+    count_settings = CountSettings.checked(**chosen(SplitSettings, options) | {"special_tokens": specials})
     contents, found = open_inputs(inputs, options)
-    report, threads = work["report"], thread_count(work["workers"], work["engine"])
     if counts_file is not None and counts_file.resumes:
-        counts = counts_file.load(count_settings, found, contents)
-        return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
+        return learn(counts_file.load(count_settings, found, contents))
     start = working_time()
     with count_corpus(count_settings, found, contents, **work, **chosen(Memory, options)) as counts:
         if counts_file is not None:
             counts = counts_file.save(counts, working_time() - start)
-        return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
-
-
-def _learn(
-    counts: Counts,
-    settings: VocabularySettings,
-    inspect_counts: Callable[[Counts, Model], None] | None,
-    inspect_sizes: Callable[[int, int], None] | None,
-    *,
-    threads: int,
-    report: Progress,
-    keep: bool = False,
-) -> Model:
-    """Learn a model. The table of the counts is freed before, unless it is kept, or needed again and cannot be read again."""
-    again = keep or (inspect_counts is not None and not counts.is_stored)
-    take = (lambda: counts.any_order) if again else counts.take_table
-    model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)
-    if inspect_counts is not None:
-        inspect_counts(counts, model)
-    return model
+        return learn(counts)
 
 
 @takes(CountsTraining)
@@ -302,33 +276,7 @@ def train_from_counts(counts: Counts, *, vocab_size: int, **options: Unpack[Coun
     ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
     """
     found = arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`")
-    model = train_model_from_counts(found, vocab_size=vocab_size, **options)
-    _warn(model, stacklevel=4)  # the decorator is one level
-    return Tokenizer.from_model(model, lazy=True)
-
-
-@takes(CountsTraining)
-def train_model_from_counts(
-    counts: Counts,
-    *,
-    vocab_size: int,
-    engine: str = AUTO,
-    inspect_counts: Callable[[Counts, Model], None] | None = None,
-    inspect_sizes: Callable[[int, int], None] | None = None,
-    **options: Unpack[CountsTraining],
-) -> Model:
-    """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts` and `train_model`.
-
-    Raises
-    ------
-    ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
-    """
-    config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
-    merges = chosen(MergeOptions, options)
-    settings = VocabularySettings.checked(vocab_size, counts.special_tokens, config, **merges)
-    work = checked_work({**options, "engine": engine, "ray_address": None})
-    threads = thread_count(work["workers"], work["engine"])
-    return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=work["report"], keep=True)
+    return _announced(train_model(found, vocab_size=vocab_size, **options))
 
 
 def thread_count(workers: int | None, engine: str) -> int:
@@ -362,9 +310,11 @@ def training_notes(model: Model) -> list[str]:
     return notes
 
 
-def _warn(model: Model, *, stacklevel: int) -> None:
+def _announced(model: Model) -> Tokenizer:
+    """Return the tokenizer of a model, after warnings of what its user should know."""
     for note in training_notes(model):
-        warnings.warn(note, BpejitWarning, stacklevel=stacklevel)
+        warn_user(note)
+    return Tokenizer.from_model(model, lazy=True)
 
 
 def train_bpe(
@@ -389,6 +339,5 @@ def train_bpe(
     arguments.path("input_path", input_path, error=CorpusError)
     settings: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": special_tokens, **options}
     arguments.bound("train_bpe", inspect.signature(train_model), (input_path,), settings)
-    model = train_model([input_path], **settings)
-    _warn(model, stacklevel=3)
+    model = _announced(train_model([input_path], **settings)).model
     return dict(model.vocab), list(model.merges)

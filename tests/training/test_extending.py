@@ -15,9 +15,9 @@ from bpejit import Counts, CountsError, TokenizerFormatError
 from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountsHeader
 from bpejit.training import cell_ranges
-from bpejit.training.extending import extend_model, settings_of
+from bpejit.training.extending import settings_of
 from bpejit.training.tie_rules import tie_rule_names
-from bpejit.training.train import train_model_from_counts
+from bpejit.training.train import train_model
 
 words = st.text("ab \xe9", min_size=1, max_size=12).map(lambda text: text.encode("latin-1"))
 tables = st.dictionaries(
@@ -70,11 +70,10 @@ def test_equals_the_twin(
     most: int | None,
     specials_first: bool,
 ) -> None:
-    model = train_model_from_counts(
-        counted(first), vocab_size=257 + n_old, tie_break=rule, special_tokens_first=specials_first, workers=1
-    )
+    model = train_model(counted(first), vocab_size=257 + n_old, tie_break=rule, special_tokens_first=specials_first, workers=1)
     wanted = model.vocab_size + n_new
-    new = extend_model(model, counted(second, model), vocab_size=wanted, min_frequency=least, max_token_bytes=most, workers=1)
+    old, limits = bpejit.Tokenizer.from_model(model, lazy=True), {"min_frequency": least, "max_token_bytes": most}
+    new = bpejit.extend(old, counted(second, model), vocab_size=wanted, workers=1, **limits).model
     expected = extended_by_the_twin(model, second, n_new, rule, least, most)
     assert list(new.merges) == [*model.merges, *expected]
     assert {number: new.vocab[number] for number in model.vocab} == model.vocab
@@ -148,7 +147,7 @@ def test_a_new_token_with_the_bytes_of_an_old_one_is_refused() -> None:
         {**base, 256: b"bc", 257: b"ab", 258: b"abc"}, [(b"b", b"c"), (b"a", b"b"), (b"ab", b"c")], unicode="16.0"
     )
     with pytest.raises(TokenizerFormatError, match="makes b'abc', which has the id 258"):
-        extend_model(model, counted({b"abc": 5}, model), vocab_size=260)
+        bpejit.extend(bpejit.Tokenizer.from_model(model, lazy=True), counted({b"abc": 5}, model), vocab_size=260)
 
 
 def test_cells_of_tokens_are_those_of_bytes() -> None:

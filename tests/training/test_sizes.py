@@ -15,7 +15,7 @@ from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.shrinking import first_merges, shrink_model
 from bpejit.training.corpus_tokens import count_uses, model_tokens_by_size
-from bpejit.training.train import train_model, train_model_from_counts
+from bpejit.training.train import train_model
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_sizes_of_the_text_of_training(tmp_path: Path, size: int, text: bytes) -
     options = {"special_tokens": [], "workers": 2}
     counts, found = bpejit.count(tmp_path / "a.txt", **options), []
     model = train_model(tmp_path / "a.txt", vocab_size=size, inspect_sizes=lambda *sizes: found.append(sizes), **options)
-    train_model_from_counts(counts, vocab_size=size, inspect_sizes=lambda *sizes: found.append(sizes))
+    train_model(counts, vocab_size=size, inspect_sizes=lambda *sizes: found.append(sizes))
     n_bytes, (n_tokens,) = model_tokens_by_size(counts, model, [model.vocab_size])
     assert found == [(n_bytes, n_tokens)] * 2
 
@@ -92,7 +92,7 @@ words = st.text("ab", min_size=1, max_size=12).map(str.encode)
 def test_tokens_by_size_are_those_of_encoding(table: dict[bytes, int]) -> None:
     settings = CountSettings("gpt2", "16.0", (), False)
     counts = Counts(CountsHeader(settings, [], 0, sum(table.values())), PretokenTable.from_counts(table))
-    model = train_model_from_counts(counts, vocab_size=300, workers=1)
+    model = train_model(counts, vocab_size=300, workers=1)
     sizes = list(range(256, model.vocab_size + 1))
     n_bytes, found = model_tokens_by_size(counts, model, sizes)
     assert n_bytes == sum(len(word) * count for word, count in table.items())
