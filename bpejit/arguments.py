@@ -336,10 +336,14 @@ def error_handler(name: str, value: Any) -> str:
     return str(value)
 
 
-def progress(value: Any) -> Callable[[str, int, int | None, str], None] | None:
-    """Return the argument `progress` as a callback or None; for True, one that writes a line to standard error."""
+def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
+    """Ignore a report on progress."""
+
+
+def progress(value: Any) -> Callable[[str, int, int | None, str], None]:
+    """Return the argument `progress` as a callback: for True one that writes a line to standard error, by default a no-op."""
     if value is None or value is False:
-        return None
+        return no_progress
     if value is True:
         return _ProgressLine()
     if callable(value):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.remote_output import describes_remote_dataset
@@ -57,7 +57,7 @@ def combine(
     """
     name = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
-    report = arguments.progress(progress) or no_progress
+    report = arguments.progress(progress)
     if describes_remote_dataset(name) if is_remote(name) else describes_dataset(Path(name)):
         from bpejit.t2t.datagen.generation import join_dataset  # not above: few jobs need it
 

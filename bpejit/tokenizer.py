@@ -820,7 +820,6 @@ class Tokenizer:
             If the file contains an id that is not in the vocabulary.
         """
         from bpejit.encoding.file_decoding import decode_file
-        from bpejit.engines.base import no_progress
         from bpejit.tokenfiles.opening import format_of
 
         path = arguments.path("path", path, error=TokenFileError)
@@ -829,7 +828,7 @@ class Tokenizer:
         dtypes = format_of(path, format).dtypes
         dtype = None if dtype is None else arguments.choice("dtype", dtype, dtypes, error=TokenFileError)
         overwrite = arguments.flag("overwrite", overwrite)
-        report = arguments.progress(progress) or no_progress
+        report = arguments.progress(progress)
         return decode_file(self._codec.decoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)
 
     # ---- interfaces --------------------------------------------------------------------------------------------------

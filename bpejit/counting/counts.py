@@ -23,7 +23,7 @@ from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import MOST_RUNS, SpilledRuns, write_run
 from bpejit.counting.table_streams import even_blocks, merge_streams, read_table, sort_blocks, sort_table
 from bpejit.counting.tsv import format_lines, read_lines
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import CountsError, OutputError
 from bpejit.options import takes
 from bpejit.splitting import Pattern, compile_pattern
@@ -349,7 +349,7 @@ def merge_counts(
     loaded = [Counts.load(name) for name in names]
     shown = [f"`{name}`" for name in names]
     header = merge_headers([counts.header for counts in loaded], shown, allow_repeated_inputs=allow_repeated_inputs)
-    report = arguments.progress(progress) or no_progress
+    report = arguments.progress(progress)
     if len(loaded) <= MOST_RUNS:
         write_counts(out, header, merge_streams([counts.blocks() for counts in loaded]), report)
         return Counts.load(out)

@@ -15,10 +15,6 @@ Progress = Callable[[str, int, "int | None", str], None]
 unknown."""
 
 
-def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
-    """No-op progress callback."""
-
-
 def remarks(report: Progress) -> Callable[[str], None]:
     """Return the method `message` of a progress callback, which takes remarks for the user; without one, they are logged."""
     say: Callable[[str], None] = getattr(report, "message", None) or logging.getLogger("bpejit").info

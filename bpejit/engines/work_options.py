@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypedDict
 from bpejit import arguments
 from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import EngineError
 from bpejit.options import Option
 
@@ -126,7 +126,7 @@ def checked_work(options: Mapping[str, Any]) -> dict[str, Any]:
     clusters = [RAY] if "ray_address" in options else []
     chunk_bytes = options.get("chunk_bytes", CHUNK_BYTES)
     found = {
-        "report": arguments.progress(options.get("progress")) or no_progress,
+        "report": arguments.progress(options.get("progress")),
         "workers": arguments.optional_whole_number("workers", options["workers"], least=1, error=EngineError),
         "engine": arguments.choice("engine", options["engine"], (AUTO, *engine_names(), *clusters), error=EngineError),
         "chunk_bytes": arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),

@@ -12,6 +12,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from bpejit.arguments import no_progress
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped, check_texts
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
@@ -19,7 +20,7 @@ from bpejit.corpus.sources import Source, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import OptionError, shorten
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.tables import Row

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from bpejit.arguments import no_progress
 from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, no_texts
@@ -20,7 +21,7 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.registry import AUTO
 from bpejit.storage.files import OutputFile, StrPath, replacing
@@ -203,7 +204,7 @@ def count_tokens(
     *,
     byte_budget: int | None = None,
     contents: Contents | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> dict[str, int]:
     """Count the tokens of files in which each line is a text.
 
@@ -229,8 +230,7 @@ def count_tokens(
     done = 0
     counter = TokenCounter()
     listed: dict[str, int] = {}
-    report = progress or no_progress
-    report("count", 0, total, "bytes")
+    progress("count", 0, total, "bytes")
     for source in sources:
         if source.path.endswith(".tsv"):
             n_lines = 0
@@ -241,7 +241,7 @@ def count_tokens(
             for block, read in sample_lines(source, byte_budget, contents):
                 counter.add_lines(block)
                 done += read
-                report("count", done, total, "bytes")
+                progress("count", done, total, "bytes")
     counts = counter.counts()
     for word, count in listed.items():
         counts[word] = counts.get(word, 0) + count
@@ -250,7 +250,7 @@ def count_tokens(
             f"the sample is empty: no tokens in {len(sources)} input(s); expected text or counts: check the files and the byte "
             "budget"
         )
-    report("count", done, done, "bytes")
+    progress("count", done, done, "bytes")
     return counts
 
 
@@ -284,7 +284,7 @@ def train_vocabulary(
     byte_budget: int | None = None,
     reserved: Iterable[str] = (),
     contents: Contents | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> SubwordTextEncoder:
     """Build a vocabulary of about `vocab_size` subtokens from files.
 
@@ -298,12 +298,11 @@ def train_vocabulary(
         See `reserved_tokens`.
     """
     counts = count_tokens(inputs, byte_budget=byte_budget, contents=contents, progress=progress)
-    show = progress or no_progress
-    show("build", 0, None, "iterations")
+    progress("build", 0, None, "iterations")
     return SubwordTextEncoder.build_to_target_size(
         vocab_size, counts, 1, MAX_MIN_COUNT,
         max_subtoken_length=max_subtoken_length, reserved_tokens=reserved_tokens(reserved),
-        report=lambda done: show("build", done, None, "iterations"),
+        report=lambda done: progress("build", done, None, "iterations"),
     )  # fmt: skip
 
 
@@ -316,7 +315,7 @@ def encode_file(
     format: str = AUTO,  # noqa: A002
     contents: Contents | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Encoded:
     """Encode files in which each line is a text, and write the ids to a token file.
 
@@ -358,8 +357,7 @@ def encode_file(
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
     total = _text_bytes(sources)
     lines = done = 0
-    report = progress or no_progress
-    report("encode", 0, total, "bytes")
+    progress("encode", 0, total, "bytes")
     with token_writer(
         out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite, format=format
     ) as writer:
@@ -370,7 +368,7 @@ def encode_file(
                 writer.write(np.zeros(0, dtype=np.uint32), n_bytes=len(block))
                 lines += block.count(b"\n") + (not block.endswith(b"\n"))
                 done += len(block)
-                report("encode", done, total, "bytes")
+                progress("encode", done, total, "bytes")
         dtype, tokens = writer.dtype.name, writer.n_tokens
     return Encoded(lines, done, tokens, dtype)
 
@@ -383,7 +381,7 @@ def decode_file(
     dtype: str | None = None,
     format: str = AUTO,  # noqa: A002
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> int:
     """Decode a token file, one line for each EOS_ID. Return the number of bytes written.
 
@@ -404,8 +402,7 @@ def decode_file(
     opened = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
     done = written = 0
     waiting: list[Array] = []
-    report = progress or no_progress
-    report("decode", 0, file.n_tokens, "tokens")
+    progress("decode", 0, file.n_tokens, "tokens")
     with opened as target:
         for block in file.blocks():
             _check_ids(block, encoder.vocab_size, done)
@@ -419,7 +416,7 @@ def decode_file(
             if start < block.size:
                 waiting.append(block[start:])
             done += block.size
-            report("decode", done, file.n_tokens, "tokens")
+            progress("decode", done, file.n_tokens, "tokens")
         if waiting:
             data = _line(encoder, waiting)
             target.write(data)

@@ -8,13 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from bpejit.arguments import no_progress
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import Block, ChunkReader
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import Source, find_sources
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import Progress
 from bpejit.errors import TokenFileError, UnsupportedError, shorten
 from bpejit.model import Model, special_bytes
 from bpejit.splitting.splitter import Splitter
@@ -45,7 +46,7 @@ class CorpusCheck:
 
 
 def check_corpus(
-    tokenizer: Tokenizer, tokens: TokenReader, inputs: Inputs, contents: Contents, *, progress: Progress | None = None
+    tokenizer: Tokenizer, tokens: TokenReader, inputs: Inputs, contents: Contents, *, progress: Progress = no_progress
 ) -> CorpusCheck:
     """Decode a token file, and compare it with its corpus. Memory does not grow with either.
 
@@ -74,12 +75,11 @@ def check_corpus(
             "the tokenizer normalizes text, so its ids do not decode to the corpus; expected a tokenizer that does not: leave "
             "out the corpus"
         )
-    report = progress or no_progress
     corpus = _Corpus(tokenizer, inputs, contents)
     specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
     special_ids = np.array(sorted(specials), dtype=np.int64)
     done = added = 0
-    report("verify", 0, tokens.n_tokens, "tokens")
+    progress("verify", 0, tokens.n_tokens, "tokens")
     for ids in tokens.blocks(_BLOCK):
         for run, special in _runs(ids, special_ids):
             if run.size:
@@ -88,7 +88,7 @@ def check_corpus(
             if special is not None:
                 added += not corpus.take(specials[special])
                 done += 1
-        report("verify", done, tokens.n_tokens, "tokens")
+        progress("verify", done, tokens.n_tokens, "tokens")
     rest = corpus.peek(_SHOWN)
     if rest:
         raise TokenFileError(

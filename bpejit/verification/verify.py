@@ -20,7 +20,6 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import Documents, Records
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.engines.base import no_progress
 from bpejit.engines.work_options import ProgressOption
 from bpejit.errors import BpejitError
 from bpejit.formats.any_format import recognize, save_model
@@ -152,7 +151,7 @@ def verify(
     arguments.choice("against", against, _references)
     arguments.string("separator", separator)
     path = None if path is None else arguments.path("path", path)
-    report = arguments.progress(options["progress"]) or no_progress
+    report = arguments.progress(options["progress"])
     reference = _references[against](tokenizer, path)
     contents = Contents(allow_special=True, **chosen(Documents, options), **chosen(Records, options))
     sources = find_sources(inputs, contents)

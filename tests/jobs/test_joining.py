@@ -15,7 +15,7 @@ from helpers.cli import snapshot
 from helpers.encoding import make_model
 
 import bpejit
-from bpejit.engines.base import no_progress
+from bpejit.arguments import no_progress
 from bpejit.jobs import running
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 
