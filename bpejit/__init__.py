@@ -8,6 +8,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from bpejit.errors import (
+    ArgumentTypeError as ArgumentTypeError,
+    BpejitError as BpejitError,
+    BpejitWarning as BpejitWarning,
+    CorpusError as CorpusError,
+    CountsError as CountsError,
+    EngineError as EngineError,
+    OptionError as OptionError,
+    OutputError as OutputError,
+    PatternError as PatternError,
+    SpecialTokenError as SpecialTokenError,
+    TokenFileError as TokenFileError,
+    TokenIdError as TokenIdError,
+    TokenizerFormatError as TokenizerFormatError,
+    TrainingError as TrainingError,
+    UnsupportedError as UnsupportedError,
+)
+
 if TYPE_CHECKING:
     from bpejit import subword as subword
     from bpejit.combined_jobs import combine as combine
@@ -16,23 +34,6 @@ if TYPE_CHECKING:
     from bpejit.encoding.cache_budget import (
         get_encoding_cache_budget as get_encoding_cache_budget,
         set_encoding_cache_budget as set_encoding_cache_budget,
-    )
-    from bpejit.errors import (
-        ArgumentTypeError as ArgumentTypeError,
-        BpejitError as BpejitError,
-        BpejitWarning as BpejitWarning,
-        CorpusError as CorpusError,
-        CountsError as CountsError,
-        EngineError as EngineError,
-        OptionError as OptionError,
-        OutputError as OutputError,
-        PatternError as PatternError,
-        SpecialTokenError as SpecialTokenError,
-        TokenFileError as TokenFileError,
-        TokenIdError as TokenIdError,
-        TokenizerFormatError as TokenizerFormatError,
-        TrainingError as TrainingError,
-        UnsupportedError as UnsupportedError,
     )
     from bpejit.model import Model as Model
     from bpejit.t2t.datagen.generation import generate_data as generate_data
@@ -59,23 +60,6 @@ _MODULES = {
         "bpejit.counting.counts": ("Counts", "merge_counts"),
         "bpejit.t2t.datagen.generation": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
-        "bpejit.errors": (
-            "ArgumentTypeError",
-            "BpejitError",
-            "BpejitWarning",
-            "CorpusError",
-            "CountsError",
-            "EngineError",
-            "OptionError",
-            "OutputError",
-            "PatternError",
-            "SpecialTokenError",
-            "TokenFileError",
-            "TokenIdError",
-            "TokenizerFormatError",
-            "TrainingError",
-            "UnsupportedError",
-        ),
         "bpejit.model": ("Model",),
         "bpejit.tokenfiles.conversion": ("convert_tokens",),
         "bpejit.tokenfiles.opening": ("open_tokens",),
@@ -90,7 +74,9 @@ _MODULES = {
     for name in names
 }
 
-__all__ = sorted([*_MODULES, "subword"])
+_ERRORS = [name for name in globals() if name.endswith(("Error", "Warning"))]
+
+__all__ = sorted([*_MODULES, *_ERRORS, "subword"])
 
 
 _HINTS = dict.fromkeys(

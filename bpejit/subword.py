@@ -1,44 +1,22 @@
 """Public names of Tensor2Tensor's encoders and tokenizer, which are implemented in `bpejit.t2t`."""
 
-from bpejit.t2t import word_tokenizer as tokenizer
-from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
+from bpejit.t2t import word_tokenizer as tokenizer  # noqa: F401 - a public name
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder as SubwordTextEncoder, TokenCounter as TokenCounter
 from bpejit.t2t.text_encoders import (
-    EOS,
-    EOS_ID,
-    NUM_RESERVED_TOKENS,
-    PAD,
-    PAD_ID,
-    RESERVED_TOKENS,
-    RESERVED_TOKENS_BYTES,
-    ByteTextEncoder,
-    ClassLabelEncoder,
-    OneHotClassLabelEncoder,
-    RealEncoder,
-    TextEncoder,
-    TokenTextEncoder,
-    UnencodableTokenError,
-    UnlistedTokenError,
-    strip_ids,
+    EOS as EOS,
+    EOS_ID as EOS_ID,
+    NUM_RESERVED_TOKENS as NUM_RESERVED_TOKENS,
+    PAD as PAD,
+    PAD_ID as PAD_ID,
+    RESERVED_TOKENS as RESERVED_TOKENS,
+    RESERVED_TOKENS_BYTES as RESERVED_TOKENS_BYTES,
+    ByteTextEncoder as ByteTextEncoder,
+    ClassLabelEncoder as ClassLabelEncoder,
+    OneHotClassLabelEncoder as OneHotClassLabelEncoder,
+    RealEncoder as RealEncoder,
+    TextEncoder as TextEncoder,
+    TokenTextEncoder as TokenTextEncoder,
+    UnencodableTokenError as UnencodableTokenError,
+    UnlistedTokenError as UnlistedTokenError,
+    strip_ids as strip_ids,
 )
-
-__all__ = [
-    "EOS",
-    "EOS_ID",
-    "NUM_RESERVED_TOKENS",
-    "PAD",
-    "PAD_ID",
-    "RESERVED_TOKENS",
-    "RESERVED_TOKENS_BYTES",
-    "ByteTextEncoder",
-    "ClassLabelEncoder",
-    "OneHotClassLabelEncoder",
-    "RealEncoder",
-    "SubwordTextEncoder",
-    "TextEncoder",
-    "TokenCounter",
-    "TokenTextEncoder",
-    "UnencodableTokenError",
-    "UnlistedTokenError",
-    "strip_ids",
-    "tokenizer",
-]
