@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
@@ -25,7 +26,7 @@ from bpejit.errors import (
     shorten,
 )
 from bpejit.formats.any_format import load_model
-from bpejit.kernels.common.integer_lists import chained
+from bpejit.kernels.common.integer_lists import list_of
 from bpejit.model import Model
 from bpejit.options import chosen, takes
 from bpejit.packed_tokens import PackedMerges
@@ -581,7 +582,7 @@ class Tokenizer:
         for those that more text could change.
         """
         blocks, watch = self._encode_pieces(arguments.texts("iterable", iterable)), self._codec.carriage_returns
-        return chained(blocks if watch is None else watch.checked(blocks))
+        return chain.from_iterable(map(list_of, blocks if watch is None else watch.checked(blocks)))
 
     def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[Array]:
         with self._codec.workspace() as workspace:

@@ -22,7 +22,7 @@ from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import warn_user
-from bpejit.kernels.common.integer_lists import chained
+from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.kernels.encoding.span_encoding import MAX_ID
 from bpejit.model import Model
@@ -367,5 +367,5 @@ def warm_encoding() -> None:
     encoder.decode(codec.encode_list(WARMING_TEXT))
     codec.encode_batch([WARMING_TEXT]).tolist()
     stream = encoder.stream()
-    list(chained([stream.feed(WARMING_TEXT[:100])]))
+    list_of(stream.feed(WARMING_TEXT[:100]))
     stream.finish()

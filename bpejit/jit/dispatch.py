@@ -22,7 +22,7 @@ import functools
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -211,12 +211,12 @@ class Kernel:
         call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(entry.address)
         return BoundCall(functools.partial(call, words.buffer_info()[0]), words, arguments, entry.address)
 
-    def made_by(self, make: Callable[[int, str, Any], Any], words: Any) -> Any:
-        """Return what a function of `methods` makes of this method and an array of words, or None (see `make_builtin`)."""
+    def made_builtin(self, words: Any) -> Callable[[object], Any] | None:
+        """Return the builtin function of this method and an array of words, or None (see `make_builtin`)."""
         arguments = words, 0
         signature = ", ".join(_describe(arguments))
         entry = self._entries.get(signature) or self._load(signature, arguments)
-        return None if entry is None else make(entry.address, self.__name__, words)
+        return None if entry is None else methods.builtin_of(entry.address, self.__name__, words)
 
     def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
         """Load the machine code for these argument types, compiling it if it is not stored.
@@ -384,31 +384,7 @@ def make_builtin(function: Callable[..., int], words: Any) -> Callable[[object],
     callable, optional
         Takes one object. None if methods cannot be compiled in this mode, or with this interpreter.
     """
-    made: Callable[[object], Any] | None = _made_by(methods.builtin_of, function, words)
-    return made
-
-
-def make_iterator(function: Callable[..., int], words: Any) -> Iterator[Any] | None:
-    """Return an iterator that runs a method for each item. It ends when the method returns 0.
-
-    Parameters
-    ----------
-    function : method
-        Its second argument is undefined.
-    words : int64 [words]
-        Its first argument.
-
-    Returns
-    -------
-    iterator, optional
-        None if methods cannot be compiled in this mode, or with this interpreter.
-    """
-    made: Iterator[Any] | None = _made_by(methods.iterator_of, function, words)
-    return made
-
-
-def _made_by(make: Callable[[int, str, Any], Any], function: Callable[..., int], words: Any) -> Any:
-    return function.made_by(make, words) if isinstance(function, Kernel) and methods.are_possible() else None
+    return function.made_builtin(words) if isinstance(function, Kernel) and methods.are_possible() else None
 
 
 def bind(function: Callable[..., int], *arguments: Any) -> BoundCall:

@@ -1,4 +1,4 @@
-"""Make builtin functions and iterators of Python from compiled code, which calls the C API of Python.
+"""Make builtin functions of Python from compiled code, which calls the C API of Python.
 
 Calling a kernel through ctypes, and turning its results into Python objects, takes a microsecond and more, three times as long
 as encoding a sentence. A builtin function takes 20 ns, and its code creates the objects itself, while it holds the GIL.
@@ -19,8 +19,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 _HEAD_BYTES = 16
 """Size of the head of an object, a count and an address. It differs with 32-bit addresses, and without a GIL."""
 
@@ -29,9 +27,6 @@ _LIST_BYTES = 40
 
 _TAKES_ONE = 0x8
 """METH_O of the C API: the function takes one argument."""
-
-_ITER, _NEXT = 62, 63
-"""Numbers of slots of a type: Py_tp_iter and Py_tp_iternext."""
 
 
 class _Definition(ctypes.Structure):
@@ -42,24 +37,6 @@ class _Definition(ctypes.Structure):
         ("address", ctypes.c_void_p),
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
-    )
-
-
-class _Slot(ctypes.Structure):
-    """`PyType_Slot` of the C API."""
-
-    _fields_ = (("number", ctypes.c_int), ("address", ctypes.c_void_p))
-
-
-class _Specification(ctypes.Structure):
-    """`PyType_Spec` of the C API."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("n_bytes", ctypes.c_int),
-        ("item_bytes", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.POINTER(_Slot)),
     )
 
 
@@ -92,25 +69,3 @@ def builtin_of(address: int, name: str, words: Any) -> Callable[[object], Any]:
 def _definition_of(address: int, name: str) -> _Definition:
     """Return a definition that is never freed, since builtin functions refer to it without owning it."""
     return _Definition(name.encode(), address, _TAKES_ONE, None)
-
-
-def iterator_of(address: int, name: str, words: Any) -> Any:
-    """Return a view of an array of words that is an iterator, whose items the code returns.
-
-    A subclass of arrays, because code that is compiled as a method receives an array first. Its second argument is undefined,
-    and it returns 0 at the end.
-    """
-    return words.view(_iterator_type(address, name)[0])
-
-
-@functools.cache
-def _iterator_type(address: int, name: str) -> tuple[type, _Specification]:
-    """Return a type and its specification, to whose name it may refer."""
-    itself = ctypes.cast(ctypes.pythonapi.PyObject_SelfIter, ctypes.c_void_p).value
-    slots = (_Slot * 3)(_Slot(_ITER, itself), _Slot(_NEXT, address))
-    specification = _Specification(f"{__name__}.{name}".encode(), 0, 0, 0, slots)
-    create = ctypes.pythonapi.PyType_FromSpecWithBases
-    create.argtypes = ctypes.POINTER(_Specification), ctypes.py_object
-    create.restype = ctypes.py_object
-    made: type = create(specification, (np.ndarray,))
-    return made, specification

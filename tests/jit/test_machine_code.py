@@ -535,45 +535,6 @@ def test_methods():
             function(given)
 
 
-def test_methods__iterators():
-    """An iterator has an array of words, and ends when its method returns 0, with or without an exception."""
-
-    @dispatch.method
-    def several(words, _):
-        """Return an object several times, and then fail or end."""
-        if words[0] == 0:
-            if words[3] != 0:
-                call_1(words[3], words[2])
-            return 0
-        words[0] -= 1
-        call_1(words[1], words[2])
-        return words[2]
-
-    dispatch.KERNELS.remove(several)
-    names = "Py_IncRef", "PyErr_SetNone"
-    increase, fail = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in names)
-    before = sys.getrefcount(KeyError)
-    words = np.array([3, increase, id(KeyError), 0])
-    found = dispatch.make_iterator(several, words)
-    assert iter(found) is found
-    assert list(found) == [KeyError] * 3
-    assert list(found) == []
-    words[0] = 1
-    assert next(found) is KeyError
-    words[0], words[3] = 2, fail
-    del words  # the iterator keeps the array
-    with pytest.raises(KeyError):
-        list(found)
-    kind = type(found)
-    del found
-    assert sys.getrefcount(KeyError) == before
-    uses = sys.getrefcount(kind)
-    some = [dispatch.make_iterator(several, np.array([2, increase, id(KeyError), 0])) for _ in range(100)]
-    assert all(type(each) is kind and list(each) == [KeyError] * 2 for each in some)
-    del some
-    assert sys.getrefcount(kind) <= uses + 1
-
-
 def test_methods__not_possible(monkeypatch):
     @dispatch.method
     def none(words, given):
@@ -583,7 +544,6 @@ def test_methods__not_possible(monkeypatch):
     dispatch.KERNELS.remove(none)
     monkeypatch.setattr(methods, "_HEAD_BYTES", 32)  # as in builds of Python without a GIL
     assert dispatch.make_builtin(none, np.zeros(1, np.int64)) is None
-    assert dispatch.make_iterator(none, np.zeros(1, np.int64)) is None
     assert dispatch.make_builtin(lambda words, given: 0, np.zeros(1, np.int64)) is None
 
 

@@ -11,14 +11,6 @@ def make_lists(ids: list[int], starts: list[int]) -> list[list[int]]:
     return [ids[start:stop] for start, stop in pairwise(starts)]
 
 
-def next_integer(words: list[int], ids: list[int]) -> int | None:
-    """Return the id at the position in `words[0]`, which is advanced, or None at the end."""
-    if words[0] >= len(ids):
-        return None
-    words[0] += 1
-    return ids[words[0] - 1]
-
-
 def encode_string(given: object, encode: Callable[[str], list[int]], n_bytes: int, id_limit: int) -> list[int] | None:
     """Return the ids of a string, or None if it is longer than `n_bytes`, or has an id from `id_limit` on."""
     if type(given) is not str or len(given) > n_bytes:

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.arrays import EncodedBatch
 from bpejit.kernels.common import integer_lists
-from bpejit.kernels.common.integer_lists import chained, list_of, lists_of
+from bpejit.kernels.common.integer_lists import list_of, lists_of
 
 numbers = st.integers(0, 300) | st.integers(0, (1 << 32) - 1) | st.sampled_from([(1 << 18) - 1, 1 << 18, (1 << 18) + 1])
 
@@ -27,40 +27,6 @@ def test_make_lists(parts, few):
             assert lists_of(ids, starts) == twins.python_objects.make_lists(ids.tolist(), starts.tolist()) == parts
             assert list_of(ids) == ids.tolist()
     assert all(type(number) is int for number in list_of(ids))
-
-
-@given(blocks=st.lists(st.lists(numbers, max_size=8), max_size=12))
-def test_next_integer(blocks):
-    arrays = [np.array(block, dtype=np.uint32) for block in blocks]
-    expected = []
-    for block in blocks:
-        words = [0]
-        expected += iter(lambda words=words, block=block: twins.python_objects.next_integer(words, block), None)
-    for _ in range(2):
-        found = chained(iter(arrays))
-        assert iter(found) is found
-        assert list(found) == expected == [number for block in blocks for number in block]
-        assert list(found) == []
-    for number, known in zip(chained(arrays), expected, strict=True):
-        assert type(number) is int
-        assert number == known
-
-
-def test_chained__arrays_that_are_freed():
-    """The iterator refers to an array until the next one, and to none after the end."""
-
-    def blocks():
-        for start in range(0, 1_000, 10):
-            yield np.arange(start, start + 10, dtype=np.uint32)
-        raise KeyError
-
-    found = chained(blocks())
-    numbers = []
-    with pytest.raises(KeyError):
-        numbers.extend(found)
-    assert numbers == list(range(1_000))
-    assert next(found, None) is None
-    assert sum(next(chained([np.full(5, 300_000, np.uint32)])) for _ in range(1_000)) == 300_000_000
 
 
 def test_list_of__views():
@@ -84,12 +50,7 @@ def test_lists_of__references():
     del some
     after = sys.getrefcount(first[1][0])
     assert (during, after) == (before + 50 * 100, before)
-    some = [list(chained([ids])) for _ in range(50)]
-    during = sys.getrefcount(first[1][0])
-    del some
-    after = sys.getrefcount(first[1][0])
-    assert (during, after) == (before + 50 * 100, before)
-    assert growth(lambda: (lists_of(ids, starts), next(chained([ids]))), 1_000)[0] < 100
+    assert growth(lambda: lists_of(ids, starts), 1_000)[0] < 100
 
 
 @pytest.mark.compiled
@@ -114,22 +75,6 @@ def test_lists_of__without_memory():
             memory.remove_mem_hooks()
         assert found in (None, [list(range(261_000, 261_100)), list(range(261_100, 261_200))])
     assert failed > 3
-    failed = 0
-    for count in range(3):
-        integer_lists.integers()[261_000:261_200] = 0
-        items = chained([ids])
-        assert next(items) == 261_000
-        number = None
-        memory.set_nomemory(count, count + 1)
-        try:
-            number = next(items)
-        except MemoryError:
-            failed += 1
-        finally:
-            memory.remove_mem_hooks()
-        assert number in (None, 261_001)
-        assert list(items) == list(range(261_002, 261_200))
-    assert failed > 0
 
 
 def test_tolist__starts_that_were_changed():
