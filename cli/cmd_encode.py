@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from .reporting import check_json_output, fields_of, shell_line, this_command, w
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.jobs.job_report import JobReport
-    from bpejit.storage.files import StrPath
     from bpejit.t2t.datagen.generation import GenerationReport
 
 
@@ -156,7 +155,7 @@ The function receives their values as the argument `job`, a dict with the names 
 
 
 @contextmanager
-def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: Mapping[str, Any]) -> Iterator[None]:
+def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = False, is_part: bool = False) -> Iterator[None]:
     """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
 
     That is the command which began the job, unless this one runs another part of it.
@@ -175,7 +174,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
             kept = None if is_standard_output(out) else kept_of_job(out, per_input=per_input)
         if kept is not None:
             text = f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`"
-            command = progress.command if job.get("shard") else kept.command or progress.command
+            command = progress.command if is_part else kept.command or progress.command
             progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
         raise
 
@@ -208,12 +207,8 @@ def decode(
     """
     target = "-" if out is None else out
     check_json_output(target)
-    from bpejit.storage.outputs import check_outputs
-    from bpejit.tokenfiles.opening import token_inputs
-
     with watch() as progress:
-        read = [*token_inputs(tokens, format=token_format), *tokenizer.files()]
-        check_outputs([target], inputs=read, overwrite=overwrite)
+        tokenizer.check_output(target)
         decoder = tokenizer.load_lazily()
         begun = progress.seconds
         written = decoder.decode_file(tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
@@ -316,10 +311,7 @@ def encode(
             f"{found}; expected one of them: `--out FILE` for one output, such as `--out tokens.bin`, or `--out-dir FOLDER` "
             "for one per input"
         )
-    from bpejit.corpus.input_paths import list_inputs
-    from bpejit.storage.outputs import check_outputs
-    from bpejit.storage.remote import is_remote, local_path
-    from bpejit.tokenfiles.opening import check_token_outputs
+    from bpejit.storage.remote import local_path
     from bpejit.tokenfiles.output_format import output_format
 
     out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))
@@ -327,15 +319,10 @@ def encode(
     check_json_output(target)
     token_format = output_format(out, token_format)
     with watch() as progress:
-        forbidden: list[StrPath] = [*list_inputs(inputs), *tokenizer.files()]
-        if is_remote(target):
-            pass  # it is checked when the job begins
-        elif out_dir is None and not (job["shard_tokens"] or job["resume"] or job["shard"]):
-            check_token_outputs(target, inputs=forbidden, overwrite=overwrite or job["dry_run"], format=token_format)
-        elif out_dir is None:
-            check_outputs([target], inputs=forbidden, overwrite=True)
+        if out_dir is None:
+            tokenizer.check_output(target)
         encoder = tokenizer.load_lazily()
-        with telling_what_is_kept(progress, target, per_input=out_dir is not None, job=job):
+        with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=job["shard"] is not None):
             options = {"strip_bom": strip_bom, **job, **reading, **work, "overwrite": overwrite, "progress": progress}
             report = encoder.encode_files(inputs, out, out_dir=out_dir, dtype=dtype, format=token_format, **options)
     fields = {

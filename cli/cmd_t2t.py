@@ -89,7 +89,7 @@ def datagen(
     with watch() as progress:
         loaded = load_problem(problem)
         out = f"{data_dir.rstrip('/') or '/'}/{loaded.dataset_filename()}"
-        with jobs.telling_what_is_kept(progress, out, per_input=False, job={"resume": options["resume"]}):
+        with jobs.telling_what_is_kept(progress, out):
             report = generate_data(loaded, data_dir, format=record_format, shard=shard, **options, **work, progress=progress)
     fields = {
         "data_dir": data_dir,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import ByteStrings
+from bpejit.arrays import Array, ByteStrings
 from bpejit.counting.counts import Counts
 from bpejit.counting.table_streams import even_blocks
 from bpejit.encoding.encoder import Encoder
@@ -15,25 +15,6 @@ from bpejit.errors import CountsError, TokenizerFormatError
 from bpejit.model import Model, special_bytes
 from bpejit.splitting.presets import pattern_source
 from bpejit.tokenizer import Tokenizer
-
-
-def count_uses(counts: Counts, model: Model) -> dict[int, int]:
-    """Return how often each ordinary token occurs in a corpus, by id. Special tokens are not counted.
-
-    Raises
-    ------
-    CountsError
-        If the counts were made with another pattern, other special tokens or another version of Unicode.
-    """
-    check_same_pretokens(counts, model)
-    encoder = Encoder(model)
-    workspace = encoder.new_workspace()
-    uses = np.zeros(model.vocab_size, np.int64)
-    for block in even_blocks(counts.blocks()):
-        ids, ends = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
-        np.add.at(uses, ids, np.repeat(block.counts, np.diff(ends, prepend=0)))
-    used = np.flatnonzero(uses)
-    return dict(zip(used.tolist(), uses[used].tolist(), strict=True))
 
 
 @arguments.explain_wrong_arguments
@@ -87,21 +68,34 @@ def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int
     Raises
     ------
     CountsError
+        If the counts were made with another pattern, other special tokens or another version of Unicode.
     """
-    uses = count_uses(counts, model)
+    check_same_pretokens(counts, model)
+    numbers = np.zeros(model.vocab_size, np.int64)
+    for ids, ends, weights in encoded_blocks(counts, model):
+        np.add.at(numbers, ids, np.repeat(weights, np.diff(ends, prepend=0)))
+    uses: list[int] = numbers.tolist()
     applied = []
     for left, right in reversed(model.merges):
-        number = uses.get(model.ids[left + right], 0)
+        number = uses[model.ids[left + right]]
         for part in (model.ids[left], model.ids[right]):
-            uses[part] = uses.get(part, 0) + number
+            uses[part] += number
         applied.append(number)
     saved = np.cumsum([0, *reversed(applied)]).tolist()
-    n_bytes = sum(uses.get(model.ids[bytes([byte])], 0) for byte in range(256) if bytes([byte]) in model.ids)
+    n_bytes = sum(uses[model.ids[bytes([byte])]] for byte in range(256) if bytes([byte]) in model.ids)
     first = len(model.vocab) - len(model.merges)
     return n_bytes, [n_bytes - saved[min(size - first, len(model.merges))] for size in vocab_sizes]
 
 
-def check_same_pretokens(counts: Counts, model: Model, *, name: str = "the counts") -> None:
+def encoded_blocks(counts: Counts, model: Model) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the ids of the pre-tokens in blocks, the end of each pre-token among these ids, and its count."""
+    encoder = Encoder(model)
+    workspace = encoder.new_workspace()
+    for block in even_blocks(counts.blocks()):
+        yield *encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace), block.counts
+
+
+def check_same_pretokens(counts: Counts, model: Model) -> None:
     """Check that counts were made with the pattern, the version of Unicode and the special tokens of a model.
 
     Raises
@@ -116,5 +110,6 @@ def check_same_pretokens(counts: Counts, model: Model, *, name: str = "the count
     for what, found, expected in pairs:
         if found != expected:
             raise CountsError(
-                f"{name} were made with the {what} {found!r}; expected {expected!r}, as in the tokenizer: count again with it"
+                f"the counts were made with the {what} {found!r}; expected {expected!r}, as in the tokenizer: count again with "
+                "it"
             )

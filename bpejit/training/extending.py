@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import ByteStrings
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import ReadingOptions
@@ -18,8 +17,6 @@ from bpejit.counting.count_corpus import count_corpus
 from bpejit.counting.count_options import Memory
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.counting.table_streams import even_blocks
-from bpejit.encoding.encoder import Encoder
 from bpejit.engines.work_options import LocalWork, checked_work
 from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.model import Model
@@ -28,7 +25,7 @@ from bpejit.process_memory import trim_heap
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.training.cell_ranges import TokenizedTable
-from bpejit.training.corpus_tokens import check_same_pretokens
+from bpejit.training.corpus_tokens import check_same_pretokens, encoded_blocks
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.model_learning import MAX_VOCAB_SIZE
 from bpejit.training.train import thread_count, way_to_more
@@ -191,15 +188,12 @@ def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[Tokeni
         if bytes([byte]) in model.ids:
             numbers[model.ids[bytes([byte])]] = byte
     numbers[[model.ids[token] for token in tokens]] = np.arange(256, 256 + len(tokens))
-    encoder = Encoder(model)
-    workspace = encoder.new_workspace()
     ids, ends, weights = [np.zeros(0, np.uint64)], [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     n_ids = 0
-    for block in even_blocks(counts.blocks()):
-        found, stops = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
+    for found, stops, some in encoded_blocks(counts, model):
         ids.append(numbers[found])
         ends.append(stops + n_ids)
-        weights.append(block.counts)
+        weights.append(some)
         n_ids += found.size
     starts = np.concatenate(ends)
     return TokenizedTable(np.concatenate(ids), starts, np.concatenate(weights)), starts.size - 1

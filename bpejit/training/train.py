@@ -20,7 +20,7 @@ from bpejit.counting.count_corpus import count_corpus, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.engines import AUTO, RAY, count_cpus
+from bpejit.engines import RAY, count_cpus
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import CorpusError, OptionError, OutputError, TrainingError, warn_user
 from bpejit.formats.folder_writing import check_folder, save_folder
@@ -39,35 +39,6 @@ from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOpt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-def listed_sizes(also: Any) -> list[int]:
-    """Return the sizes of the parameter `also`.
-
-    Raises
-    ------
-    ArgumentTypeError
-    """
-    if isinstance(also, (str, bytes)) or not arguments.is_iterable(also):
-        raise arguments.wrong_type("also", also, "a list of whole numbers", "give one such as [64000, 32000]")
-    return [arguments.whole_number(f"also[{index}]", size) for index, size in enumerate(also)]
-
-
-def check_smaller_sizes(sizes: Sequence[int], vocab_size: int, least: int) -> None:
-    """Raise OptionError for a size that is below `least`, or not below `vocab_size`."""
-    for size in sizes:
-        if not least <= size < vocab_size:
-            raise OptionError(
-                f"also contains {size}; expected sizes from {least}, the bytes and the special tokens, up to {vocab_size - 1}, "
-                "below `vocab_size=`: correct it"
-            )
-
-
-def runs_parent(out: str, engine: str) -> str:
-    """Return the folder for temporary files of a training whose output is `out`; a URL only for Ray."""
-    if is_remote(out):
-        return out.rstrip("/").rpartition("/")[0] if engine == RAY else tempfile.gettempdir()
-    return str(existing_parent(out))
 
 
 @dataclass(frozen=True)
@@ -92,8 +63,11 @@ class TrainingOutputs:
 
     def train(self, inputs: Inputs | Counts, **options: Any) -> tuple[Model, str | None]:
         """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so."""
-        if options.get("temporary_folder") is None:
-            options["temporary_folder"] = runs_parent(self.out, options.get("engine", AUTO))
+        if options.get("temporary_folder") is None and not is_remote(self.out):
+            options["temporary_folder"] = str(existing_parent(self.out))
+        elif options.get("temporary_folder") is None:  # only Ray writes to a URL
+            beside = self.out.rstrip("/").rpartition("/")[0]
+            options["temporary_folder"] = beside if options.get("engine") == RAY else tempfile.gettempdir()
         model = train_model(inputs, counts_file=self.counts_file, **options)
         unreadable = save_folder(model, self.out, overwrite=self.overwrite)
         for size, folder in self.smaller.items():
@@ -175,7 +149,9 @@ def _train_and_save(
 ) -> Model:
     """Train, and save the model and smaller ones if there is a folder for them; the parameters are those of `train`."""
     resume, overwrite = arguments.flag("resume", resume), arguments.flag("overwrite", overwrite)
-    sizes = listed_sizes(also)
+    if isinstance(also, (str, bytes)) or not arguments.is_iterable(also):
+        raise arguments.wrong_type("also", also, "a list of whole numbers", "give one such as [64000, 32000]")
+    sizes = [arguments.whole_number(f"also[{index}]", size) for index, size in enumerate(also)]
     if out is None:
         if resume or sizes:
             given = "resume is True" if resume else f"also is {sizes}"
@@ -185,7 +161,13 @@ def _train_and_save(
     if sizes:
         tokens = arguments.special_tokens("special_tokens", options.get("special_tokens", (END_OF_TEXT,)), error=TrainingError)
         tokens += [options[name] for name in TOKEN_FIELDS if options.get(name) is not None]
-        check_smaller_sizes(sizes, arguments.whole_number("vocab_size", vocab_size), 256 + len(set(tokens)))
+        least, most = 256 + len(set(tokens)), arguments.whole_number("vocab_size", vocab_size) - 1
+        for size in sizes:
+            if not least <= size <= most:
+                raise OptionError(
+                    f"also contains {size}; expected sizes from {least}, the bytes and the special tokens, up to {most}, below "
+                    "`vocab_size=`: correct it"
+                )
     named = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     listed = [] if isinstance(named, Iterator) or not arguments.is_iterable(named) else list(named)
     files = [path for path in listed if isinstance(path, (str, os.PathLike)) and Path(path).is_file()]
