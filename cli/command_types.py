@@ -48,18 +48,12 @@ class Count(click.ParamType):  # type: ignore[type-arg]
         if match is None:
             examples = "500000, 500_000, 500k or 2Gi" if self.is_size else "32000, 32_000 or 32k"
             self.fail(f"{shorten(value)} is not a {self._noun}; expected one such as {examples}", param, ctx)
-        digits, unit = match["number"].replace("_", ""), UNITS[match["unit"]]
-        if digits.isdecimal():
-            number = int(digits) * unit
-        else:
-            from fractions import Fraction  # not above: it takes 4 ms, and most numbers are whole
-
-            exact = Fraction(digits) * unit
-            if exact.denominator != 1:
-                self.fail(
-                    f"{shorten(value)} is {float(exact):,}, which is not a whole number; expected a whole one", param, ctx
-                )
-            number = int(exact)
+        whole, _, decimals = match["number"].replace("_", "").partition(".")
+        numerator, denominator = int(whole + decimals) * UNITS[match["unit"]], 10 ** len(decimals)
+        number: int = numerator // denominator
+        if numerator % denominator:
+            exact = numerator / denominator
+            self.fail(f"{shorten(value)} is {exact:,}, which is not a whole number; expected a whole one", param, ctx)
         if self.least is not None and number < self.least:
             self.fail(f"{shorten(value)} is too small; expected a {self._noun} of at least {self.least}", param, ctx)
         return number

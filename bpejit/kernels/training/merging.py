@@ -199,21 +199,20 @@ def replace_occurrences(left, right, merged, first, number, ids, arrays):
 
 
 @inline
-def decrease_count(left, right, weight, pairs):
+def decrease_count(key, weight, pairs):
     """Subtract `weight` from the count of a pair, if the pair is in the table."""
-    pair = pairs[find_pair_slot(pairs, pair_key(left, right))]
+    pair = pairs[find_pair_slot(pairs, key)]
     if pair["key"] != ZERO:
         pair["count"] -= weight
 
 
 @inline
-def add_pair(left, right, weight, number, arrays):
+def add_pair(key, weight, number, arrays):
     """Add a new pair to the table, unless the token would be too long. Return the start of its posting list, or `NO_LIST`."""
     status = arrays.state[0]
     lengths = arrays.lengths
-    if np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
+    if np.uint64(lengths[(key - ONE) >> HALF]) + np.uint64(lengths[(key - ONE) & LOW_HALF]) > status["max_bytes"]:
         return NO_LIST
-    key = pair_key(left, right)
     slot = find_pair_slot(arrays.pairs, key)
     start = status["n_postings"]
     pair = arrays.pairs[slot]
@@ -229,57 +228,37 @@ def add_pair(left, right, weight, number, arrays):
 
 
 @inline
-def prefetch_pair(left, right, pairs):
-    """Prefetch the slot of a pair."""
-    prefetch(pairs, hash_pair(pair_key(left, right)) & (np.uint64(pairs.size) - ONE))
+def adjacent_key(token, neighbor, follows):
+    """Return the key of a token and its neighbor, which follows it or precedes it."""
+    return pair_key(token, neighbor) if follows else pair_key(neighbor, token)
 
 
 @inline
-def update_before(left, merged, n_before, arrays):
-    """Decrease the counts of (x, left), and add the pairs (x, merged)."""
+def update_neighbors(left, right, merged, sums, seen, n_seen, follows, arrays):
+    """Decrease the counts of (x, left), and add the pairs (x, merged); or those of (right, x) and (merged, x) if x follows."""
+    pairs, followed = arrays.pairs, arrays.followed
     threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
-    sums, seen, followed = arrays.before_sums, arrays.before_seen, arrays.followed
+    token = right if follows else left
     n_followed = ZERO
-    for i in range(n_before):
+    for i in range(n_seen):
         x = np.uint64(seen[i])
         # Nine of ten of these pairs are not in the table in Chinese, and nearly no new pair is frequent enough.
         followed[n_followed] = x
-        n_followed += mark_of(pair_key(x, left), arrays.marks)
+        n_followed += mark_of(adjacent_key(token, x, follows), arrays.marks)
         neighbor = sums[x]
-        number = neighbor["cursor"]
+        number, weight = neighbor["cursor"], neighbor["weight"]
         neighbor["cursor"] = NO_LIST
-        if neighbor["weight"] >= threshold and x != boundary:
-            neighbor["cursor"] = add_pair(x, merged, neighbor["weight"], number, arrays)
-    for i in range(n_followed):
-        prefetch_pair(np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), left, arrays.pairs)
-        x = np.uint64(followed[i])
-        # If x is the merged token itself, (x, left) is not in the table yet, and nothing is subtracted.
-        decrease_count(x, left, sums[x]["weight"], arrays.pairs)
-
-
-@inline
-def update_after(left, right, merged, n_after, arrays):
-    """Decrease the counts of (right, y), and add the pairs (merged, y)."""
-    threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
-    sums, seen, followed = arrays.after_sums, arrays.after_seen, arrays.followed
-    n_followed = ZERO
-    for i in range(n_after):
-        y = np.uint64(seen[i])
-        followed[n_followed] = y
-        n_followed += mark_of(pair_key(right, y), arrays.marks)
-        neighbor = sums[y]
-        number = neighbor["cursor"]
-        neighbor["cursor"] = NO_LIST
-        weight = neighbor["weight"]
-        if y == left:
+        if follows and x == left:
             # Where the next occurrence follows immediately, its left token is merged too: that weight is (merged, merged).
             weight -= arrays.before_sums[merged]["weight"]
-        if weight >= threshold and y != boundary:
-            neighbor["cursor"] = add_pair(merged, y, weight, number, arrays)
+        if weight >= threshold and x != boundary:
+            neighbor["cursor"] = add_pair(adjacent_key(merged, x, follows), weight, number, arrays)
     for i in range(n_followed):
-        prefetch_pair(right, np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), arrays.pairs)
-        y = np.uint64(followed[i])
-        decrease_count(right, y, sums[y]["weight"], arrays.pairs)
+        ahead = np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)])
+        prefetch(pairs, hash_pair(adjacent_key(token, ahead, follows)) & (np.uint64(pairs.size) - ONE))
+        x = np.uint64(followed[i])
+        # If x is the merged token itself, (x, left) is not in the table yet, and nothing is subtracted.
+        decrease_count(adjacent_key(token, x, follows), sums[x]["weight"], pairs)
 
 
 @inline
@@ -328,8 +307,8 @@ def merge_pair(slot, arrays):
     merged = add_token(left, right, arrays, arrays.state)
     n_postings, ids = arrays.state[0]["n_postings"], place_of_ids(number, arrays)
     n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, ids, arrays)
-    update_before(left, merged, n_before, arrays)
-    update_after(left, right, merged, n_after, arrays)
+    update_neighbors(left, right, merged, arrays.before_sums, arrays.before_seen, n_before, False, arrays)
+    update_neighbors(left, right, merged, arrays.after_sums, arrays.after_seen, n_after, True, arrays)
     if arrays.state[0]["n_postings"] != n_postings:
         unused = np.uint64(arrays.postings.size) - ONE
         write_new_postings(left, merged, first, n_positions, ids, unused, arrays)

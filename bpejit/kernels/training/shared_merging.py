@@ -18,8 +18,7 @@ from bpejit.kernels.training.merging import (
     NO_LIST,
     replace_occurrences,
     reset_sums,
-    update_after,
-    update_before,
+    update_neighbors,
     write_new_postings,
 )
 
@@ -136,8 +135,8 @@ def update_shared(arrays, before_sums, before_seen, after_sums, after_seen, foun
             after_sums, after_seen, base, found[numbers + TWO], arrays.after_sums, arrays.after_seen, n_after
         )
     n_postings = arrays.state[0]["n_postings"]
-    update_before(left, merged, n_before, arrays)
-    update_after(left, right, merged, n_after, arrays)
+    update_neighbors(left, right, merged, arrays.before_sums, arrays.before_seen, n_before, False, arrays)
+    update_neighbors(left, right, merged, arrays.after_sums, arrays.after_seen, n_after, True, arrays)
     for part in range(found.size // 3):
         base, numbers = np.uint64(part) * n, np.uint64(part) * THREE
         divide_lists(before_sums, before_seen, base, found[numbers + ONE], arrays.before_sums)

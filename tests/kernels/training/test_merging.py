@@ -77,8 +77,8 @@ def test_merge_some__needs_space_before_it_changes_anything(scarce: str) -> None
 
 def test_decrease_count__pair_that_is_not_in_the_table() -> None:
     table = np.zeros(4, pairs.PAIR)
-    merging.decrease_count(np.uint64(1), np.uint64(2), np.uint64(5), table)
+    merging.decrease_count(pairs.pair_key(np.uint64(1), np.uint64(2)), np.uint64(5), table)
     assert not table["key"].any()
     table[pairs.find_pair_slot(table, key((1, 2)))] = (key((1, 2)), 7, 0, 0, 0)
-    merging.decrease_count(np.uint64(1), np.uint64(2), np.uint64(5), table)
+    merging.decrease_count(pairs.pair_key(np.uint64(1), np.uint64(2)), np.uint64(5), table)
     assert table["count"].sum() == 2
