@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -152,13 +152,32 @@ def _check_starts(pool: Array, starts: Array, name: str) -> None:
         raise ValueError(f"{name}: starts must begin with 0, never fall, and end with the size of the pool ({pool.size})")
 
 
+_DTYPES = {
+    "pool": np.uint8,
+    "starts": np.int64,
+    "counts": np.int64,
+    "left": np.int32,
+    "right": np.int32,
+    "ids": np.uint32,
+}
+"""The dtype of each array of a record, by its name."""
+
+
 class _Record:
-    """Base class of records: equality by content."""
+    """Base class of records: arrays of fixed dtypes, and equality by content."""
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            object.__setattr__(self, name, as_array(value, _DTYPES[name], name))
+        self._check()
+
+    def _check(self) -> None:
+        """Raise ValueError if arrays do not fit together."""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -178,17 +197,14 @@ class ByteStrings(_Record):
     pool: Array
     starts: Array
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pool", as_array(self.pool, np.uint8, "pool"))
-        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
+    def _check(self) -> None:
         _check_starts(self.pool, self.starts, "byte strings")
 
     @classmethod
     def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
         """Pack a list of byte strings."""
-        starts = np.zeros(len(strings) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(map(len, strings), dtype=np.int64, count=len(strings)), out=starts[1:])
-        return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts)
+        lengths = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
+        return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts_of(lengths))
 
     def __len__(self) -> int:
         return int(self.starts.size - 1)
@@ -219,10 +235,7 @@ class PretokenTable(_Record):
     starts: Array
     counts: Array
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pool", as_array(self.pool, np.uint8, "pool"))
-        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
-        object.__setattr__(self, "counts", as_array(self.counts, np.int64, "counts"))
+    def _check(self) -> None:
         _check_starts(self.pool, self.starts, "pre-token table")
         if self.counts.size != self.starts.size - 1:
             raise ValueError(f"pre-token table: {self.counts.size} counts for {self.starts.size - 1} pre-tokens")
@@ -232,7 +245,8 @@ class PretokenTable(_Record):
         """Return the table of a dict, sorted by bytes."""
         keys = sorted(counts)
         strings = ByteStrings.from_list(keys)
-        return cls(strings.pool, strings.starts, np.array([counts[key] for key in keys], dtype=np.int64))
+        values = np.array([counts[key] for key in keys], dtype=np.int64)
+        return cls(strings.pool, strings.starts, values)
 
     def to_counts(self) -> dict[bytes, int]:
         """Return the table as a dict."""
@@ -259,10 +273,7 @@ class MergeTable(_Record):
     right: Array
     counts: Array
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "left", as_array(self.left, np.int32, "left"))
-        object.__setattr__(self, "right", as_array(self.right, np.int32, "right"))
-        object.__setattr__(self, "counts", as_array(self.counts, np.int64, "counts"))
+    def _check(self) -> None:
         if not self.left.size == self.right.size == self.counts.size:
             raise ValueError(f"merge table: {self.left.size} left, {self.right.size} right and {self.counts.size} counts")
         newest = np.arange(256, 256 + self.left.size)
@@ -294,9 +305,7 @@ class EncodedBatch(_Record):
     ids: Array
     starts: Array
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", as_array(self.ids, np.uint32, "ids"))
-        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
+    def _check(self) -> None:
         _check_starts(self.ids, self.starts, "encoded batch")
 
     def __len__(self) -> int:

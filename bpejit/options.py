@@ -109,7 +109,8 @@ def takes(group: type) -> Callable[[Function], Function]:
         called.__signature__ = full  # type: ignore[attr-defined]
         kinds = {name: kind for name, (kind, _) in options.items()}
         called.__annotations__ = {name: kind for name, kind in function.__annotations__.items() if name != rest.name} | kinds
-        called.__doc__ = _documented(function.__doc__ or "", [(name, option) for name, (_, option) in options.items()])
+        named_options = [(name, option) for name, (_, option) in options.items()]
+        called.__doc__ = _documented(function.__doc__ or "", named_options)
         return called  # type: ignore[return-value]
 
     return decorate

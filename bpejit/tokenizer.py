@@ -176,7 +176,7 @@ class Tokenizer:
         return cls.from_model(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokenizer.from_model, (self._codec.model,)
+        return Tokenizer.from_model, (self.model,)
 
     def __repr__(self) -> str:
         return f"<bpejit.Tokenizer: {self.vocab_size} tokens, pattern {self.pattern!r}>"
@@ -314,12 +314,12 @@ class Tokenizer:
     @property
     def vocab(self) -> Mapping[int, bytes]:
         """Bytes of each token by id, special tokens included. Read-only."""
-        return self._codec.model.vocab
+        return self.model.vocab
 
     @property
     def merges(self) -> Sequence[tuple[bytes, bytes]]:
         """The pairs in the order in which they are merged. Read-only; empty for a ranked model."""
-        merges = self._codec.model.merges
+        merges = self.model.merges
         return merges.pairs if isinstance(merges, PackedMerges) else merges
 
     from_pretrained = _Elsewhere()
@@ -340,26 +340,26 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """One more than the largest id. It is larger than `len(tokenizer)` if ids have gaps."""
-        return self._codec.model.vocab_size
+        return self.model.vocab_size
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
         """Id of each special token. Read-only."""
-        return self._codec.model.special_tokens
+        return self.model.special_tokens
 
     @property
     def pattern(self) -> Pattern:
         """Name or regular expression of the split pattern; a tuple if it is a sequence."""
-        return self._codec.model.pattern
+        return self.model.pattern
 
     @property
     def sha256(self) -> str:
         """SHA-256 of everything that determines ids. Token files contain it."""
-        return self._codec.model.sha256
+        return self.model.sha256
 
     def __len__(self) -> int:
         """Return the number of tokens, special tokens included (see `vocab_size`)."""
-        model = self._codec.model
+        model = self.model
         return len(model.tokens) + sum(token_id not in model.tokens for token_id in model.special_vocab)
 
     def __contains__(self, token: object) -> bool:
@@ -380,7 +380,7 @@ class Tokenizer:
         >>> tokenizer.token_to_id("<|endoftext|>")  # doctest: +SKIP
         50256
         """
-        model = self._codec.model
+        model = self.model
         if isinstance(token, str):
             found = model.special_tokens.get(token)
             if found is not None:
@@ -405,7 +405,7 @@ class Tokenizer:
             If the vocabulary has no token with this id.
         """
         token_id = id if type(id) is int else arguments.whole_number("id", id)
-        model = self._codec.model
+        model = self.model
         found = model.tokens.get(token_id)
         if found is None:
             found = model.special_vocab.get(token_id)
@@ -437,8 +437,8 @@ class Tokenizer:
         --------
         >>> tokenizer = tokenizer.with_special_tokens(["<|user|>", "<|assistant|>"])  # doctest: +SKIP
         """
-        model = self._codec.model.with_special_tokens(special_tokens)
-        return self if model is self._codec.model else Tokenizer.from_model(model)
+        model = self.model.with_special_tokens(special_tokens)
+        return self if model is self.model else Tokenizer.from_model(model)
 
     def shrink(self, vocab_size: int) -> Tokenizer:
         """Return a new tokenizer with fewer tokens: those of the first merges.
@@ -458,7 +458,7 @@ class Tokenizer:
         """
         from bpejit.shrinking import shrink_model
 
-        return Tokenizer.from_model(shrink_model(self._codec.model, vocab_size))
+        return Tokenizer.from_model(shrink_model(self.model, vocab_size))
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
@@ -907,7 +907,9 @@ class Tokenizer:
             raise OptionError(
                 f"{next(iter(given))} is given, which the format 'tiktoken' cannot store; expected none: leave it out"
             )
-        model = replace(self._codec.model, config=replace(self._codec.model.config, **given)) if given else self._codec.model
+        model = self.model
+        if given:
+            model = replace(model, config=replace(model.config, **given))
         return save_model(
             model,
             path,

@@ -134,5 +134,6 @@ def _warm_others() -> None:
     parse_ranks(b"YQ== 0\n", "ranks")
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))
-    recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
+    tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
+    recover_merges(dict(enumerate(tokens)))
     warm_data_sets()

@@ -117,7 +117,8 @@ class CellRanges:
         n_cells = 1 + int(sizes.sum())
         n_ranges = max(1, min(workers, n_cells // least_cells))
         ends = np.cumsum(sizes)
-        cuts = [0, *np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)]).tolist(), len(table)]
+        inner = np.searchsorted(ends, np.arange(1, n_ranges) * n_cells // n_ranges)
+        cuts = [0, *inner.tolist(), len(table)]
         stops = [1, *(1 + int(ends[cut - 1]) if cut else 1 for cut in cuts[1:])]
         del sizes, ends
         occurs, counts = np.zeros(SMALL_COUNTS, np.bool_), table.counts[eligible]
@@ -148,7 +149,8 @@ class CellRanges:
 
         def fill(number: int) -> Array:
             found = new_byte_pairs()
-            tables.fill(range(cuts[number], cuts[number + 1]), byte_ids, boundary, self.view(number)[1:], found)
+            parts = range(cuts[number], cuts[number + 1])
+            tables.fill(parts, byte_ids, boundary, self.view(number)[1:], found)
             return found
 
         self.byte_pairs = self.run(fill)
@@ -174,13 +176,15 @@ class CellRanges:
         ends = 1 + np.cumsum(lengths + 1)
         n_cells = 1 + numbers.size + lengths.size
         n_ranges = max(1, min(workers, n_cells // least_cells))
-        cuts = np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)])
-        self._allocate([1, *ends[cuts].tolist(), n_cells], np.unique([0, *counts.tolist()]).astype(np.uint64), boundary)
+        cuts = np.searchsorted(ends, np.arange(1, n_ranges) * n_cells // n_ranges)
+        weights = np.unique([0, *counts.tolist()]).astype(np.uint64)
+        self._allocate([1, *ends[cuts].tolist(), n_cells], weights, boundary)
         self.cells[:] = boundary
         codes = np.searchsorted(self.weights, counts.astype(np.uint64)).astype(np.uint64)
         # Before a token there are the first boundary, the tokens before it, and a boundary for each pre-token before it.
         places = 1 + np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)
-        self.cells[places] = np.repeat(codes << np.uint64(int(boundary).bit_length()), lengths) | numbers.astype(np.uint64)
+        codes <<= np.uint64(int(boundary).bit_length())
+        self.cells[places] = np.repeat(codes, lengths) | numbers.astype(np.uint64)
         self.byte_pairs = None
         return self
 
@@ -378,7 +382,8 @@ class CellRanges:
             combining.divide_postings(table, part.counted, places)
 
         def write(number: int) -> None:
-            part, first, unused = found[number], np.uint64(self.stops[number] - 1), np.uint64(nowhere + number * NOWHERE)
+            part = found[number]
+            first, unused = np.uint64(self.stops[number] - 1), np.uint64(nowhere + number * NOWHERE)
             batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
             combining.write_postings(part.selected, first, part.numbers, batch, cursors[number], unused, postings)
 
@@ -414,5 +419,6 @@ class CellRanges:
         for start in range(0, self.cells.size - 1, BLOCK_CELLS):
             found = self.cells[start : start + BLOCK_CELLS + 1]
             # A boundary has weight 0, so only the right cell needs a test.
-            total += int(self.weights[found[:-1] >> id_bits][found[1:] != self.boundary].sum())
+            weights = self.weights[found[:-1] >> id_bits]
+            total += int(weights[found[1:] != self.boundary].sum())
         return total

@@ -82,7 +82,7 @@ def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int
             uses[part] += number
         applied.append(number)
     saved = np.cumsum([0, *reversed(applied)]).tolist()
-    n_bytes = sum(uses[model.ids[bytes([byte])]] for byte in range(256) if bytes([byte]) in model.ids)
+    n_bytes = sum(uses[number] for token, number in model.ids.items() if len(token) == 1)
     first = len(model.vocab) - len(model.merges)
     return n_bytes, [n_bytes - saved[min(size - first, len(model.merges))] for size in vocab_sizes]
 

@@ -52,7 +52,8 @@ class CountsFile:
 
         Without a file of an earlier run, there is nothing to resume.
         """
-        target = Path(os.fspath(out).rstrip("/").rpartition("/")[2] if is_remote(out) else out).absolute()
+        name = os.fspath(out)
+        target = Path(name.rstrip("/").rpartition("/")[2] if is_remote(name) else name).absolute()
         path = target.with_name(f"{target.name}.partial.counts")
         return cls(path, resume and path.exists())
 

@@ -144,7 +144,8 @@ def _extended(
     del learner
     strings = [bytes([byte]) for byte in range(256)] + tokens
     new_merges: list[tuple[bytes, bytes]] = []
-    left, right = learned.left[len(tokens) :].tolist(), learned.right[len(tokens) :].tolist()
+    left = learned.left[len(tokens) :].tolist()
+    right = learned.right[len(tokens) :].tolist()
     for first, second in zip(left, right, strict=True):
         new_merges.append((strings[first], strings[second]))
         strings.append(strings[first] + strings[second])
@@ -188,7 +189,9 @@ def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[Tokeni
         if bytes([byte]) in model.ids:
             numbers[model.ids[bytes([byte])]] = byte
     numbers[[model.ids[token] for token in tokens]] = np.arange(256, 256 + len(tokens))
-    ids, ends, weights = [np.zeros(0, np.uint64)], [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    ids = [np.zeros(0, np.uint64)]
+    ends = [np.zeros(1, np.int64)]
+    weights = [np.zeros(0, np.int64)]
     n_ids = 0
     for found, stops, some in encoded_blocks(counts, model):
         ids.append(numbers[found])

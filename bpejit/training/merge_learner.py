@@ -76,7 +76,8 @@ def _sizes(counts: Array, lengths: Array) -> tuple[Array, Sizes]:
     """Return which pre-tokens occur and have pairs, and the sizes of the table. Lengths are in tokens."""
     has_pairs = (lengths > 1) & (counts > 0)
     n_units, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
-    return has_pairs, Sizes(n_units, n_pretokens, float(lengths[has_pairs].astype(np.float64) @ counts[has_pairs]))
+    weighted = float(lengths[has_pairs].astype(np.float64) @ counts[has_pairs])
+    return has_pairs, Sizes(n_units, n_pretokens, weighted)
 
 
 class MergeLearner:
@@ -132,7 +133,8 @@ class MergeLearner:
             return
         ids = np.arange(256 + len(tokens), dtype=np.uint64)
         ids[:256] = self.byte_ids
-        self.ranges = CellRanges.of_tokens(table._replace(ids=ids[table.ids]), has_pairs, self.boundary, workers, least_cells)
+        table = table._replace(ids=ids[table.ids])
+        self.ranges = CellRanges.of_tokens(table, has_pairs, self.boundary, workers, least_cells)
 
     def _prepare(self, sizes: Sizes, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
         """Allocate everything but the cells. `given` are the tokens besides the bytes."""
@@ -192,6 +194,10 @@ class MergeLearner:
         self.status["n_bytes"] = 256 + strings.pool.size
         self.status["longest_token"] = longest
 
+    def number(self, name: str) -> int:
+        """Return a number of the state of the kernels (see `merging.STATE`)."""
+        return int(self.status[name])
+
     def run(self, progress: Callable[[int], None] | None = None, *, compact: bool = False) -> MergeTable:
         """Run all phases, and return the merges.
 
@@ -223,7 +229,9 @@ class MergeLearner:
             threshold = self._index_pairs(before)
         n = self.tokens.lengths.size
         self.before_sums, self.after_sums = np.zeros(n, merging.NEIGHBOR), np.zeros(n, merging.NEIGHBOR)
-        self.before_seen, self.after_seen, self.followed = (np.empty(n, np.uint32) for _ in range(3))
+        self.before_seen = np.empty(n, np.uint32)
+        self.after_seen = np.empty(n, np.uint32)
+        self.followed = np.empty(n, np.uint32)
         self.share_merges()
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.bucket_pairs()
@@ -237,7 +245,7 @@ class MergeLearner:
         self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
-        ranges.write_byte_postings(numbers, self.pairs, self.postings, int(status["n_postings"]))
+        ranges.write_byte_postings(numbers, self.pairs, self.postings, self.number("n_postings"))
         return threshold
 
     def _index_pairs(self, before: int) -> int:
@@ -254,7 +262,7 @@ class MergeLearner:
         del total
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
-        ranges.write_postings(counted, self.pairs, self.postings, int(status["n_postings"]))
+        ranges.write_postings(counted, self.pairs, self.postings, self.number("n_postings"))
         return threshold
 
     def reserve_postings(self) -> None:
@@ -264,9 +272,9 @@ class MergeLearner:
         merge also needs space for the ids of the neighbors of the pair (see `replace_occurrences`). Memory that is never
         written costs nothing, so the array has its maximum size from the start.
         """
-        status, n_cells = self.status, self.ranges.cells.size
         # Each part of a list that threads merge has its own place for ids, whether its postings are still valid or not.
-        size = int(status["n_postings"]) + 2 * n_cells + (2 if len(self.ranges) == 1 else 4) * int(status["longest"])
+        places = 2 if len(self.ranges) == 1 else 4
+        size = self.number("n_postings") + 2 * self.ranges.cells.size + places * self.number("longest")
         size += int(merging.PREFETCH_CELLS) + len(self.ranges) * max(NOWHERE, int(shared_merging.UNUSED_STEP))
         if self.postings.size < size:
             del self.postings  # before the new array is allocated
@@ -277,14 +285,14 @@ class MergeLearner:
         least = 2 * self.least_postings
         self.shared_merges = None
         self.status["shared"] = 2**63
-        if len(self.ranges) > 1 and int(self.status["longest"]) >= least:  # the lists of new pairs are not longer
+        if len(self.ranges) > 1 and self.number("longest") >= least:  # the lists of new pairs are not longer
             self.shared_merges = SharedMerges(self.ranges, self.tokens.lengths.size, self.least_postings)
             self.status["shared"] = least
 
     def choose_threshold(self, sums: Array, before: int) -> int:
         """Return a threshold below `before`, given upper bounds of the counts of pairs."""
         highest = min(before, int(sums.max()))
-        enough = ENOUGH * (int(self.n_tokens) - int(self.status["n_tokens"]))
+        enough = ENOUGH * (int(self.n_tokens) - self.number("n_tokens"))
 
         def is_enough(threshold: int) -> bool:
             return bool(np.count_nonzero(sums >= sums.dtype.type(threshold)) >= enough)
@@ -312,7 +320,7 @@ class MergeLearner:
         """Compact the cells, and free the arrays that the next phase replaces."""
         del self.pairs, self.marks, self.heap, self.before_sums, self.before_seen, self.after_sums, self.after_seen
         del self.followed, self.shared_merges
-        self.n_written = max(self.n_written, int(self.status["n_postings"]) + 2 * int(self.status["longest"]))
+        self.n_written = max(self.n_written, self.number("n_postings") + 2 * self.number("longest"))
         self.ranges.compact(self.tokens.widths)
         self.tokens.widths[:] = 1
 
@@ -320,12 +328,12 @@ class MergeLearner:
         """Merge until there are enough tokens or no pair reaches the threshold. Return the last status of the kernel."""
         per_call = 16
         while True:
-            target = min(int(self.status["n_tokens"]) + per_call, int(self.n_tokens))
+            target = min(self.number("n_tokens") + per_call, int(self.n_tokens))
             start = working_time()
             result: int = merging.merge_some(self.arrays(), np.uint64(target))
             seconds = working_time() - start
             if progress is not None:
-                progress(int(self.status["n_tokens"]) - 256)
+                progress(self.number("n_tokens") - 256)
             if result == NEED_SPACE:
                 self.grow()
             elif result == SHARED and self.shared_merges is not None:
@@ -340,18 +348,19 @@ class MergeLearner:
     def grow(self) -> None:
         """Double the pool of token bytes, or rebuild the pair table without the pairs below the threshold."""
         pool = self.tokens.pool
-        if int(self.status["n_bytes"]) + 2 * int(self.status["longest_token"]) > pool.size:
+        if self.number("n_bytes") + 2 * self.number("longest_token") > pool.size:
             larger = np.empty(2 * pool.size, np.uint8)
             larger[: pool.size] = pool
             self.tokens = self.tokens._replace(pool=larger)
         else:
-            self.pairs = self.copy_pairs(self.pairs, int(self.status["threshold"]), self.slots_for(self.pairs))
+            n_slots = self.slots_for(self.pairs)
+            self.pairs = self.copy_pairs(self.pairs, self.number("threshold"), n_slots)
             self.bucket_pairs()
 
     def slots_for(self, table: Array) -> int:
         """Return the size of a table for the pairs that reach the threshold, and for those that some merges may add."""
         live = int(np.count_nonzero(table["count"] >= self.status["threshold"]))
-        new = 2 * min(int(self.status["n_tokens"]) + 1, max(int(self.status["longest"]), 1))
+        new = 2 * min(self.number("n_tokens") + 1, max(self.number("longest"), 1))
         return max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
 
     def copy_pairs(self, table: Array, least: int, n_slots: int) -> Array:
@@ -373,7 +382,8 @@ class MergeLearner:
 
     def result(self) -> MergeTable:
         """Return the merges so far, with byte values as the ids of byte tokens."""
-        n = int(self.status["n_tokens"]) - 256
+        n = self.number("n_tokens") - 256
         ids = np.arange(256 + n, dtype=np.int32)
         ids[self.byte_ids] = np.arange(256)
-        return MergeTable(ids[self.left[:n]], ids[self.right[:n]], self.counts[:n].copy())
+        left, right = ids[self.left[:n]], ids[self.right[:n]]
+        return MergeTable(left, right, self.counts[:n].copy())

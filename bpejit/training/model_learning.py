@@ -200,6 +200,7 @@ def warm_learning() -> None:
         weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
         merges = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1).run()
     strings = token_strings(merges)
-    model = Model(PackedTokens(strings, np.arange(len(strings))), PackedMerges(strings, merges.left, merges.right))
+    tokens = PackedTokens(strings, np.arange(len(strings)))
+    model = Model(tokens, PackedMerges(strings, merges.left, merges.right))
     vocabulary_and_merges(model, legacy_merges=False)
     assert model.sha256

@@ -85,4 +85,5 @@ class SharedMerges:
         """Return the bounds of parts of about the same length, between which there are boundaries."""
         middles = postings[np.arange(1, n_parts) * postings.size // n_parts]
         cuts = self._cuts[np.searchsorted(self._cuts, middles, side="right") - 1]
-        return [np.uint64(0), *np.searchsorted(postings, cuts).astype(np.uint64), np.uint64(postings.size)]
+        inner = np.searchsorted(postings, cuts).astype(np.uint64)
+        return [np.uint64(0), *inner, np.uint64(postings.size)]

@@ -63,11 +63,14 @@ class TrainingOutputs:
 
     def train(self, inputs: Inputs | Counts, **options: Any) -> tuple[Model, str | None]:
         """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so."""
-        if options.get("temporary_folder") is None and not is_remote(self.out):
-            options["temporary_folder"] = str(existing_parent(self.out))
-        elif options.get("temporary_folder") is None:  # only Ray writes to a URL
-            beside = self.out.rstrip("/").rpartition("/")[0]
-            options["temporary_folder"] = beside if options.get("engine") == RAY else tempfile.gettempdir()
+        if options.get("temporary_folder") is None:
+            if not is_remote(self.out):
+                folder = str(existing_parent(self.out))
+            elif options.get("engine") == RAY:
+                folder = self.out.rstrip("/").rpartition("/")[0]
+            else:  # only Ray writes to a URL
+                folder = tempfile.gettempdir()
+            options["temporary_folder"] = folder
         model = train_model(inputs, counts_file=self.counts_file, **options)
         unreadable = save_folder(model, self.out, overwrite=self.overwrite)
         for size, folder in self.smaller.items():

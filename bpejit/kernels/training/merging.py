@@ -211,7 +211,8 @@ def add_pair(key, weight, number, arrays):
     """Add a new pair to the table, unless the token would be too long. Return the start of its posting list, or `NO_LIST`."""
     status = arrays.state[0]
     lengths = arrays.lengths
-    if np.uint64(lengths[(key - ONE) >> HALF]) + np.uint64(lengths[(key - ONE) & LOW_HALF]) > status["max_bytes"]:
+    left, right = (key - ONE) >> HALF, (key - ONE) & LOW_HALF
+    if np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
         return NO_LIST
     slot = find_pair_slot(arrays.pairs, key)
     start = status["n_postings"]
