@@ -261,13 +261,13 @@ def split(
 def _make_splitter(
     patterns: tuple[str, ...], special_tokens: tuple[str, ...], folder: str | None, unicode: str | None
 ) -> Splitter:
-    from bpejit.formats.folder import load_folder
+    from bpejit.formats.any_format import load_model
     from bpejit.model import special_bytes
     from bpejit.splitting import Splitter
 
     pattern: Pattern = tuple(stage for name in patterns or ("gpt2",) for stage in stages_of(pattern_source(name)))
     if folder is not None:
-        model = load_folder(folder, unicode=unicode)
+        model = load_model(folder, unicode=unicode)
         pattern, unicode = model.pattern, model.unicode
         special_tokens = (*model.special_tokens, *special_tokens)
     return Splitter(pattern, [special_bytes(text) for text in special_tokens], unicode=unicode)

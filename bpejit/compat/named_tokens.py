@@ -25,36 +25,27 @@ from bpejit.tokenizer_config import NAMED
 
 
 class _Named:
-    """An attribute such as `pad_token`: the text of a special token, or None."""
+    """An attribute such as `pad_token`, the text of a special token, or `pad_token_id`, its id; None if there is none."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, tokens: NamedTokens | None, owner: type) -> str | None:
-        if tokens is None:
-            raise AttributeError(f"{self._name} is an attribute of tokenizers, not of the class")
-        return tokens._named[self._name]
-
-    def __set__(self, tokens: NamedTokens, value: Any) -> None:
-        tokens._named[self._name] = None if value is None else tokens._checked_token(value, self._name)
-
-
-class _NamedId:
-    """An attribute such as `pad_token_id`: the id of a special token, or None."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
         self._name = name.removesuffix("_id")
 
-    def __get__(self, tokens: NamedTokens | None, owner: type) -> int | None:
+    def __get__(self, tokens: NamedTokens | None, owner: type) -> Any:
         if tokens is None:
-            raise AttributeError(f"{self._name}_id is an attribute of tokenizers, not of the class")
+            raise AttributeError(f"{self._attribute} is an attribute of tokenizers, not of the class")
         token = tokens._named[self._name]
-        return None if token is None else tokens._ids[token]
+        return token if token is None or self._attribute == self._name else tokens._ids[token]
 
-    def __set__(self, tokens: NamedTokens, value: int | None) -> None:
-        token = None if value is None else tokens._texts.get(value)
-        if value is not None and token is None:
-            raise SpecialTokenError(f"{self._name}_id is {value}; expected an id of the vocabulary: choose another")
+    def __set__(self, tokens: NamedTokens, value: Any) -> None:
+        if value is None:
+            token = None
+        elif self._attribute == self._name:
+            token = tokens._checked_token(value, self._name)
+        else:
+            token = tokens._texts.get(value)
+            if token is None:
+                raise SpecialTokenError(f"{self._attribute} is {value}; expected an id of the vocabulary: choose another")
         tokens._named[self._name] = token
 
 
@@ -68,13 +59,13 @@ class NamedTokens:
     pad_token = _Named()
     cls_token = _Named()
     mask_token = _Named()
-    bos_token_id = _NamedId()
-    eos_token_id = _NamedId()
-    unk_token_id = _NamedId()
-    sep_token_id = _NamedId()
-    pad_token_id = _NamedId()
-    cls_token_id = _NamedId()
-    mask_token_id = _NamedId()
+    bos_token_id = _Named()
+    eos_token_id = _Named()
+    unk_token_id = _Named()
+    sep_token_id = _Named()
+    pad_token_id = _Named()
+    cls_token_id = _Named()
+    mask_token_id = _Named()
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -106,7 +106,10 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     own_path = folder / OWN_FILE
     recover_own_file(folder)
     if not own_path.exists():
-        raise _not_ours(folder)
+        raise TokenizerFormatError(
+            f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "
+            "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
+        )
     own_data = read_file(own_path, error=TokenizerFormatError)
     stored = load_stored(own_data)
     if stored is not None:
@@ -195,28 +198,6 @@ def _check_unicode(version: str, path: Path) -> None:
         raise TokenizerFormatError(
             f"`{path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids are acceptable"
         ) from error
-
-
-def _not_ours(folder: Path) -> TokenizerFormatError:
-    if not folder.exists():
-        return TokenizerFormatError(
-            f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "
-            "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
-        )
-    if not folder.is_dir():
-        beside = f"; its folder is one: pass `{folder.parent}`" if (folder.parent / OWN_FILE).exists() else ""
-        return TokenizerFormatError(
-            f"`{folder}` is a file; expected a folder that `bpejit train` has written{beside or ': pass its path'}"
-        )
-    if (folder / TOKENIZER_FILE).exists():
-        return TokenizerFormatError(
-            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; expected a folder that "
-            "`bpejit train` has written: read this one with `bpejit.load`, or `read_tokenizer_json`"
-        )
-    return TokenizerFormatError(
-        f"`{folder}` contains no tokenizer: there is no {OWN_FILE}; expected a folder that `bpejit train` has written: "
-        "check the path"
-    )
 
 
 def _check_version(own: Fields, path: Path) -> None:

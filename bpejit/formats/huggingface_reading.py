@@ -25,7 +25,7 @@ from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class
 from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.json_fields import Fields, canonical, read_byte_level, refused, shown, unsupported
+from bpejit.normalization.json_fields import Fields, canonical, components, read_byte_level, refused, shown, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
@@ -141,7 +141,7 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
         raise refused("version", f"is {shorten(version)}; expected '1.0'", "get a tokenizer of that version")
     for ignored in ("truncation", "padding"):
         top.take(ignored, dict, type(None), default=None)
-    components = {
+    sections = {
         name: top.take(name, dict, type(None), default=None)
         for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     }
@@ -155,9 +155,9 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     merges = _read_merges(fields.take("merges", list), vocab, strings)
     fields.done()
     numbers, flags = _read_added(added, vocab)
-    _check_decoder(components["decoder"], "decoder")
-    make_template(components["post_processor"])
-    steps = PipelineConfig(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
+    _check_decoder(sections["decoder"])
+    make_template(sections["post_processor"])
+    steps = PipelineConfig(canonical(sections["normalizer"]), canonical(sections["pre_tokenizer"]))
     pipeline = TextPipeline(steps, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     return Model(
@@ -168,7 +168,7 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
         ignore_merges=ignore_merges,
         pipeline=None if pipeline.is_plain_split else steps,
         token_flags=flags,
-        post_processor=canonical(components["post_processor"]),
+        post_processor=canonical(sections["post_processor"]),
         unicode=unicode,
         config=TokenizerConfig() if config is None else config,
         file_sections=FileSections(sections_text(content), pattern, len(vocab)),
@@ -356,22 +356,14 @@ def _ordinary_tokens(
     return tokens
 
 
-def _check_decoder(value: Any, path: str) -> None:
+def _check_decoder(value: Any) -> None:
     """Raise unless a decoder converts byte-level text to bytes and does nothing else."""
-    if value is None:
-        raise refused(path, "is null; expected ByteLevel", "use a byte-level tokenizer")
-    fields = Fields(value, path)
-    kind = fields.take("type", str)
-    if kind == "Sequence":
-        decoders = fields.take("decoders", list)
-        fields.done()
-        if len(decoders) != 1:
-            raise refused(
-                fields.inner("decoders"), f"has {len(decoders)} decoders; expected ByteLevel alone", "remove the others"
-            )
-        _check_decoder(decoders[0], f"{fields.inner('decoders')}[0]")
-        return
-    if kind != "ByteLevel":
-        raise unsupported(path, kind, "ByteLevel, Sequence")
+    decoders = list(components(value, "decoder", "decoder", "decoders"))
+    if len(decoders) != 1:
+        found = "is null" if value is None else f"has {len(decoders)} decoders"
+        raise refused("decoder", f"{found}; expected ByteLevel alone", "use a byte-level tokenizer")
+    (fields,) = decoders
+    if fields.kind != "ByteLevel":
+        raise unsupported(fields.path, fields.kind, "ByteLevel, Sequence")
     read_byte_level(fields)
     fields.done()

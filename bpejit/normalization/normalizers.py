@@ -25,7 +25,7 @@ from bpejit.normalization.unicode_forms import (
     lowered,
     normalized,
 )
-from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, from_oniguruma, to_oniguruma
+from bpejit.splitting import PRESETS, compile_pattern, from_oniguruma, to_oniguruma
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
 from bpejit.utf8 import code_points, widths
 
@@ -210,7 +210,6 @@ def replacement_sources(find: Spans, content: str, text: str) -> Sources:
 # ---- the patterns of `Split` and `Replace`: `{"String": ..}` or `{"Regex": ..}`, the latter in Oniguruma's dialect
 
 
-@dataclass(frozen=True)
 class Finder:
     """Finds the matches of a pattern, as Hugging Face tokenizers find them.
 
@@ -218,11 +217,13 @@ class Finder:
     ----------
     source : str
         The pattern in the dialect of the `regex` package.
-    compiled : SplitPattern
+    unicode : str, optional
+        The version of Unicode that it follows.
     """
 
-    source: str
-    compiled: SplitPattern
+    def __init__(self, source: str, *, unicode: str | None) -> None:
+        self.source = source
+        self.compiled = compile_pattern(source, unicode=unicode)
 
     @property
     def never_empty(self) -> bool:
@@ -252,11 +253,6 @@ class Finder:
             at = end + (start == end)
 
 
-def make_finder(source: str, *, unicode: str | None) -> Finder:
-    """Return a finder for a pattern in the dialect of the `regex` package."""
-    return Finder(source, compile_pattern(source, unicode=unicode))
-
-
 def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder:
     """Read a pattern from the file.
 
@@ -275,8 +271,8 @@ def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder
         raise refused(path, f"has {len(literal + onig)} characters; expected at most {_LONGEST}", "use another pattern")
     try:
         if literal:
-            return make_finder(_no_name(regex.escape(literal)), unicode=unicode)
-        return make_finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
+            return Finder(_no_name(regex.escape(literal)), unicode=unicode)
+        return Finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
     except PatternError as error:
         raise refused(path, f"cannot be read: {error}", "use another pattern") from error
 

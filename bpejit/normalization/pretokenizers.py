@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bpejit.normalization.alignment import AlignedText, Change, Sources
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, Finder, make_finder, read_pattern, replacement_sources
+from bpejit.normalization.normalizers import MAP_BYTES, Finder, read_pattern, replacement_sources
 from bpejit.splitting import PRESETS, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
@@ -133,7 +133,7 @@ def _read_step(fields: Fields, unicode: str | None) -> _Step:
     match fields.kind:
         case "ByteLevel":
             prefix, use_regex = read_byte_level(fields)
-            return _Step(make_finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None, prefix=prefix)
+            return _Step(Finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None, prefix=prefix)
         case "Split":
             finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
             return _Step(finder, _behavior(fields), fields.take("invert", bool))
@@ -141,14 +141,14 @@ def _read_step(fields: Fields, unicode: str | None) -> _Step:
             numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
             if not fields.take("individual_digits", bool):
                 numbers += "+"
-            return _Step(make_finder(numbers, unicode=unicode))
+            return _Step(Finder(numbers, unicode=unicode))
         case "Punctuation":
             behavior = _behavior(fields, default="Isolated")
             marks = _punctuation()
             if behavior == "Contiguous":
                 behavior = "Isolated"
                 marks += "+"
-            return _Step(make_finder(marks, unicode=unicode), behavior)
+            return _Step(Finder(marks, unicode=unicode), behavior)
         case kind:
             raise unsupported(fields.path, kind, SUPPORTED)
 

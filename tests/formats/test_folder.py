@@ -20,6 +20,7 @@ from hypothesis import example, given, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import OutputError, TokenizerFormatError
+from bpejit.formats.any_format import load_model
 from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.gpt2 import read_gpt2_pair
@@ -290,27 +291,17 @@ def test_missing_folder(tmp_path: Path) -> None:
         load_folder(tmp_path / "x")
 
 
-def test_file_instead_of_folder(tmp_path: Path) -> None:
+def test_paths_of_other_kinds(tmp_path: Path) -> None:
     (tmp_path / "tokens.bin").touch()
-    with pytest.raises(TokenizerFormatError, match=r"tokens.bin` is a file; expected a folder"):
-        load_folder(tmp_path / "tokens.bin")
+    with pytest.raises(TokenizerFormatError, match=r"tokens.bin` is in no known format; expected a folder that bpejit wrote"):
+        load_model(tmp_path / "tokens.bin")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TokenizerFormatError, match=re.escape(f"`{tmp_path / 'empty'}` contains no tokenizer; expected")):
+        load_model(tmp_path / "empty")
     save_folder(MODEL, tmp_path / "t")
-    with pytest.raises(TokenizerFormatError, match=re.escape(f"pass `{tmp_path / 't'}`")):
-        load_folder(tmp_path / "t" / "tokenizer.json")
-
-
-def test_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerFormatError, match=re.escape(f"`{tmp_path}` contains no tokenizer: there is no bpejit.json")):
-        load_folder(tmp_path)
-
-
-def test_tokenizer_of_another_tool(tmp_path: Path) -> None:
-    save_folder(MODEL, tmp_path)
-    (tmp_path / "bpejit.json").unlink()
-    with pytest.raises(
-        TokenizerFormatError, match=r"tokenizer.json` has no bpejit.json beside it.* read this one with `bpejit.load`"
-    ):
-        load_folder(tmp_path)
+    assert load_model(tmp_path / "t" / "tokenizer.json") == MODEL
+    (tmp_path / "t" / "bpejit.json").unlink()
+    assert load_model(tmp_path / "t").tokens == MODEL.tokens  # as a tokenizer of another tool
 
 
 def test_missing_file(tmp_path: Path) -> None:
