@@ -12,24 +12,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import BpejitError, OutputError, TokenizerFormatError, shorten
-from bpejit.formats.base import TokenizerFormat, all_formats, load_format, load_writable, name_by_suffix
+from bpejit.formats.base import Given, TokenizerFormat, all_formats, load_format, load_writable, name_by_suffix
 from bpejit.formats.missing_parts import SUFFIX as SIDECAR_SUFFIX, explain_name, sidecar_path
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, decompressed_head, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.registry import AUTO
-from bpejit.splitting.presets import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
 from bpejit.storage.remote import check_container, is_remote, remote_errors, remote_file_system
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SCHEME = "hf:"
 
@@ -85,14 +87,7 @@ def download(name: str, patterns: Iterable[str]) -> Path:
     return Path(folder)
 
 
-def load_model(
-    path: StrPath,
-    *,
-    pattern: Pattern | None = None,
-    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-    unicode: str | None = None,
-    regex_timeout: float | None = REGEX_TIMEOUT,
-) -> Model:
+def load_model(path: StrPath, *, regex_timeout: float | None = REGEX_TIMEOUT, **given: Unpack[Given]) -> Model:
     """Read a tokenizer in any registered format.
 
     Parameters
@@ -100,15 +95,10 @@ def load_model(
     path : path
         A file or a folder, or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging
         Face Hub (see `bpejit.formats.any_format`), or a URL such as `s3://bucket/tokenizer`.
-    pattern : str or tuple of str, optional
-        The split pattern, a preset's name or a regular expression, for a format that does not contain it.
-    special_tokens : dict of str to int, optional
-        Text and id of each special token, for a format that does not contain them. For GPT-2's pair a list is enough.
-    unicode : str, optional
-        The version of Unicode that the pattern follows, such as "15.0". The default is the version that a folder of bpejit
-        names, or that of the tools that the file is for.
     regex_timeout : float, optional
         Stored as `Model.regex_timeout`.
+    **given
+        What the files do not contain, or another version of Unicode, as for `bpejit.load`.
 
     Raises
     ------
@@ -118,27 +108,24 @@ def load_model(
     PatternError
         If `unicode` is not an available version.
     """
+    unicode = given.get("unicode")
     if unicode is not None:
         from bpejit.splitting.unicode_versions import check_unicode
 
         check_unicode(unicode)
     if is_remote(path):
         with _fetched(str(path)) as local:
-            return load_model(
-                local, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout
-            )
+            return load_model(local, regex_timeout=regex_timeout, **given)
     path = download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else Path(path)
     name, location = recognize(path)
     found = load_format(name)
-    for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):
-        if found.complete and value is not None:
+    for option in ("pattern", "special_tokens"):
+        if found.complete and given.get(option) is not None:
             raise TokenizerFormatError(
                 f"`{location}` contains its pattern and special tokens; expected no `{option}=`: omit it"
             )
-    model = (found.read_folder if path.is_dir() else found.read)(
-        location, pattern=pattern, special_tokens=special_tokens, unicode=unicode
-    )
-    check_gaps(model, location, given=special_tokens is not None)
+    model = (found.read_folder if path.is_dir() else found.read)(location, **given)
+    check_gaps(model, location, given=given.get("special_tokens") is not None)
     if not found.complete:
         check_words(model, location)
     return model if regex_timeout == model.regex_timeout else replace(model, regex_timeout=regex_timeout)

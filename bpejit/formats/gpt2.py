@@ -12,7 +12,6 @@ import hashlib
 import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -22,8 +21,7 @@ from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.formats.missing_parts import (
     GPT2_VOCAB,
     TOOLS_UNICODE,
-    Known as Published,
-    Known as Sidecar,
+    Known,
     read_sidecar,
     recover_files,
 )
@@ -47,6 +45,7 @@ def model_from_vocab(
     merges: Iterable[Sequence[bytes]],
     special_tokens: Iterable[str] | None = None,
     *,
+    special_ids: Mapping[str, int] | None = None,
     pattern: Pattern = "gpt2",
     unicode: str | None = None,
 ) -> Model:
@@ -61,6 +60,8 @@ def model_from_vocab(
     special_tokens : iterable of str, optional
         Tokens whose bytes are in the vocabulary keep their ids. The others get the ids after the largest one, in order.
         Duplicates are ignored.
+    special_ids : dict of str to int, optional
+        The ids of the special tokens, if they are known.
     pattern : str or tuple of str
         Name of a preset, a regular expression, or a sequence of these.
     unicode : str, optional
@@ -71,7 +72,7 @@ def model_from_vocab(
     TypeError
         If an argument has the wrong type, such as text instead of bytes.
     TokenizerFormatError
-        If vocabulary and merges are not a valid tokenizer.
+        If vocabulary and merges are not a valid tokenizer, or a special token has another id in the vocabulary.
     """
     if not isinstance(vocab, Mapping):
         raise arguments.wrong_type("vocab", vocab, "a dict of int to bytes", "give one, or read files with `from_files`")
@@ -84,6 +85,7 @@ def model_from_vocab(
     specials: dict[str, int] = {}
     if special_tokens is not None:
         ids = {token: token_id for token_id, token in tokens.items()}
+        given = special_ids or {}
         needed = _needed_by_merges(pairs)
         following = max(tokens, default=-1) + 1
         for text in special_tokens:
@@ -94,8 +96,13 @@ def model_from_vocab(
             token = special_bytes(text)
             token_id = ids.get(token)
             if token_id is None:
-                specials[text] = following
+                specials[text] = given.get(text, following)
                 following += 1
+            elif given.get(text, token_id) != token_id:
+                raise TokenizerFormatError(
+                    f"the vocabulary has the token {shorten(text)} with id {token_id}, not {given[text]}; expected the ids of "
+                    "the vocabulary: correct `special_tokens=`"
+                )
             else:
                 specials[text] = token_id
                 if len(token) > 1 and token not in needed:
@@ -132,6 +139,7 @@ def read_gpt2_pair(
     merges_path: StrPath,
     special_tokens: Iterable[str] | None = None,
     *,
+    special_ids: Mapping[str, int] | None = None,
     pattern: Pattern = "gpt2",
     unicode: str | None = None,
 ) -> Model:
@@ -160,14 +168,14 @@ def read_gpt2_pair(
                     f"not in `{vocab_path}`; expected two files of one tokenizer: check that they belong together"
                 )
     try:
-        model = model_from_vocab(vocab, merges, listed, pattern=pattern, unicode=unicode)
+        model = model_from_vocab(vocab, merges, listed, special_ids=special_ids, pattern=pattern, unicode=unicode)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
-    check_gaps(model, vocab_path, given=False)
+    check_gaps(model, vocab_path, given=special_ids is not None)
     return model
 
 
-def known_pair(vocab_path: StrPath, data: bytes) -> Sidecar | Published | None:
+def known_pair(vocab_path: StrPath, data: bytes) -> Known | None:
     """Return what a pair does not contain, from its sidecar or for the published pair; None if it is not known."""
     known = read_sidecar(vocab_path, data)
     return GPT2_VOCAB if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256 else known
@@ -210,20 +218,8 @@ def load_gpt2_pair(
     assert pattern is not None
     unicode = unicode or (known.unicode if known is not None else TOOLS_UNICODE)
     merges_path = Path(vocab_path).with_name(MERGES_FILE)
-    model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern, unicode=unicode)
-    if not isinstance(special_tokens, Mapping):
-        return model
-    specials = dict(special_tokens)
-    for text, token_id in model.special_tokens.items():
-        if token_id != specials[text] and special_bytes(text) in read_gpt2_pair(vocab_path, merges_path).ids:
-            raise TokenizerFormatError(
-                f"`{vocab_path}` has the token {shorten(text)} with id {token_id}, not {specials[text]}; "
-                "expected the ids of the vocabulary: correct `special_tokens=`"
-            )
-    try:
-        return replace(model, special_tokens=specials)
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"`{vocab_path}`, with the special tokens given for it: {error}") from error
+    ids = special_tokens if isinstance(special_tokens, Mapping) else None
+    return read_gpt2_pair(vocab_path, merges_path, special_tokens, special_ids=ids, pattern=pattern, unicode=unicode)
 
 
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:

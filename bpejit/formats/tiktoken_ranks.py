@@ -24,7 +24,7 @@ from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.missing_parts import (
     RANK_FILES,
     TOOLS_UNICODE,
-    Known as Published,
+    Known,
     find_rank_file,
     names_of_content,
     read_sidecar,
@@ -131,7 +131,7 @@ class TiktokenFormat(TokenizerFormat):
         write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
 
-def _known_content(data: bytes, path: StrPath) -> Published:
+def _known_content(data: bytes, path: StrPath) -> Known:
     """Return the published rank file with a content, and warn that it is used."""
     names = names_of_content(hashlib.sha256(data).hexdigest())
     if not names:
