@@ -14,11 +14,9 @@ import numpy as np
 
 from bpejit.arguments import no_progress
 from bpejit.arrays import Array
-from bpejit.corpus.base import InputFormat
-from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, no_texts
+from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, ChunkReader, no_texts
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import Progress
@@ -73,28 +71,22 @@ def line_blocks(source: Source, contents: Contents | None = None) -> Iterator[by
     contents : Contents, optional
         Counts the records without text.
     """
-    with source.open_stream() if source.is_stream else source.open() as file:
-        input_format = getattr(file, "input_format", source.input_format)
-        if input_format != TEXT:
-            yield from _record_lines(load_format(input_format), source, file if source.is_stream else None, contents)
-            return
-        parts: list[bytes] = []
-        while block := _read(file, source):
-            cut = block.rfind(b"\n") + 1
-            if cut:
-                yield b"".join([*parts, block[:cut]])
-                parts = []
-            if cut < len(block):
-                parts.append(block[cut:])
-        if parts:
-            yield b"".join(parts)
+    if source.input_format != TEXT and not source.is_stream:
+        yield from _record_lines(load_format(source.input_format).chunks(source, BLOCK_BYTES), contents)
+        return
+    with source.open_stream() as stream:
+        chunks: Iterator[Any] = load_format(stream.input_format).stream_chunks(stream, source, BLOCK_BYTES)
+        if stream.input_format == TEXT:
+            yield from (chunk.data for chunk in chunks)
+        else:
+            yield from _record_lines(chunks, contents)
 
 
-def _record_lines(form: InputFormat, source: Source, stream: Any, contents: Contents | None) -> Iterator[bytes]:
+def _record_lines(chunks: Iterator[AnyChunk], contents: Contents | None) -> Iterator[bytes]:
     reader = ChunkReader()
     skipped = NOTHING_SKIPPED
     n_documents = 0
-    for chunk in form.chunks(source, BLOCK_BYTES) if stream is None else form.stream_chunks(stream, source, BLOCK_BYTES):
+    for chunk in chunks:
         block = reader.read(chunk)
         skipped += block.skipped
         ends = np.empty(0, np.int64) if block.ends is None else block.ends
@@ -111,15 +103,6 @@ def _text_bytes(sources: list[Source]) -> int | None:
     """Return the size of plain text, or None if there are other inputs, the size of whose texts is not known."""
     plain = all(source.input_format == TEXT and source.compression is None for source in sources)
     return total_bytes(sources) if plain else None
-
-
-def _read(file: BinaryIO | InputStream, source: Source) -> bytes:
-    try:
-        return file.read(BLOCK_BYTES)
-    except OSError as error:
-        raise CorpusError(
-            f"cannot read the input `{source.path}`: {error.strerror or error}; expected a readable file: check the disk"
-        ) from error
 
 
 def strip_lines(block: bytes) -> bytes:

@@ -146,25 +146,11 @@ def range_chunks(
 
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     """Yield the lines of an input that is read from its start to its end."""
-    line = 1
-    n_raw = 0
-    rest = b""
     with source.open_stream() as stream:
-        while data := stream.read_fully(max(layout.chunk_bytes, len(rest))):
-            data = rest + data
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                yield _lines_chunk(layout, source, line, data[:cut], stream.n_raw - n_raw)
-                line += data.count(b"\n")
-                n_raw = stream.n_raw
-            rest = data[cut:]
-        if rest:
-            yield _lines_chunk(layout, source, line, rest, stream.n_raw - n_raw)
-
-
-def _lines_chunk(layout: Layout, source: Source, line: int, data: bytes, n_read: int) -> SampleChunk:
-    lines = LineRange(source.path, 0, 0, line, data)
-    return SampleChunk(partial(read_line_ranges, layout, (lines,)), n_read, data)
+        chunks: Iterator[Any] = load_format(TEXT).stream_chunks(stream, source, layout.chunk_bytes)
+        for chunk in chunks:
+            lines = LineRange(source.path, 0, 0, chunk.first_line, chunk.data)
+            yield SampleChunk(partial(read_line_ranges, layout, (lines,)), chunk.n_read, chunk.data)
 
 
 def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
