@@ -12,7 +12,6 @@ import hashlib
 import itertools
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -20,83 +19,32 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array
 from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
-from bpejit.kernels.constants import NEED_SCRATCH, NEED_SPACE
-from bpejit.kernels.t2t import subtoken_encoding as kernels
-from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t import word_tokenizer
-from bpejit.t2t.text_encoders import (
-    EOS_ID,
-    RESERVED_TOKENS,
-    TextEncoder,
-    UnencodableTokenError,
-    native_text,
-    vocabulary_lines,
+from bpejit.t2t.greedy_encoding import (
+    ESCAPE_CHARS as _ESCAPE_CHARS,
+    GreedyEncoder,
+    escape_token as _escape_token,
+    unescape_token as _unescape_token,
 )
+from bpejit.t2t.text_encoders import EOS_ID, TextEncoder, native_text, vocabulary_lines
 from bpejit.t2t.vocabulary_building import (
     SubtokenBuilder,
     Subtokens,
     TokenCounter as TokenCounter,
-    alphabet_table,
-    check_size,
-    pack_strings,
-    split_text,
+    checked_number,
+    checked_reserved,
 )
 
 ReportIteration = Callable[[int], None]
 
-_ESCAPE_CHARS = set("\\_u;0123456789")
-_UNESCAPE_REGEX = re.compile(r"\\u|\\\\|\\([0-9]+);")
-_UNDEFINED = "\u3013"
 _LINE_BREAK = '"\\n"'
 """Representation of the subtoken "\n" in a vocabulary file. No other subtoken is written in double quotes."""
 
-_BLOCK_IDS = 1 << 18
-_CACHE_SLOTS = 1 << 14
-_ARENA_IDS = 1 << 16
-"""The cache takes half a megabyte, which leaves room in the second-level cache of the processor. Four times as many slots take
-as long for English, and 5 to 10 percent longer for many languages.
-"""
-
 _BATCH_BYTES = 1 << 22
-
-
-def _escape_token(token: str, alphabet: set[str]) -> str:
-    """Escape a token so that it contains only characters of the alphabet, and an underscore only at its end."""
-    if not isinstance(token, str):
-        raise ValueError(f"the token is {shorten(token)}; expected a str")
-    token = token.replace("\\", "\\\\").replace("_", "\\u")
-    escaped = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
-    return "".join(escaped) + "_"
-
-
-def _unescape_token(escaped_token: str) -> str:
-    """Invert `_escape_token`. A number that is not a code point becomes U+3013."""
-
-    def unescape(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return "_" if match[0] == "\\u" else "\\"
-        try:
-            return chr(int(match[1]))
-        except (ValueError, OverflowError):
-            return _UNDEFINED
-
-    trimmed = escaped_token.removesuffix("_")
-    return _UNESCAPE_REGEX.sub(unescape, trimmed) if "\\" in trimmed else trimmed
-
-
-class _Workspace:
-    """The arrays that one call of the encoding kernels writes to."""
-
-    def __init__(self) -> None:
-        self.slots = np.zeros(4 * _CACHE_SLOTS, dtype=np.uint64)
-        self.arena = np.zeros(_ARENA_IDS, dtype=np.uint32)
-        self.scratch = np.zeros(1 << 12, dtype=np.uint32)
-        self.out = np.zeros(_BLOCK_IDS, dtype=np.uint32)
-        self.state = np.zeros(4, dtype=np.int64)
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -120,8 +68,7 @@ class SubwordTextEncoder(TextEncoder):
         self._all_subtoken_strings: list[str] = []
         self._subtoken_string_to_id: dict[str, int] = {}
         self._max_subtoken_len = 0
-        self._tables: tuple[Array, Array, Array] | None = None
-        self._workspaces: list[_Workspace] = []
+        self._encoder: GreedyEncoder | None = None
         self.filename = filename
         if filename is not None:
             self._load_from_file(arguments.path("filename", filename, error=TokenizerFormatError))
@@ -157,90 +104,25 @@ class SubwordTextEncoder(TextEncoder):
         data = bytes(arguments.text("data", data))  # type: ignore[arg-type]
         if append_eos and data and not data.endswith(b"\n"):
             data = data + b"\n"
-        return self._encode_bytes(data, by_lines=True, line_id=EOS_ID if append_eos else -1)
+        return self._greedy.encode(data, by_lines=True, line_id=EOS_ID if append_eos else -1)
 
     def encode_without_tokenizing(self, token_text: str | bytes) -> list[int]:
         """Return the ids of a text that is treated as one token."""
-        return self._encode_tokens([native_text(token_text, "token_text")])
+        return self._greedy.encode_plainly([native_text(token_text, "token_text")])
 
     def _encode_text(self, text: str) -> Iterable[Array]:
         try:
-            return self._encode_bytes(text.encode(), by_lines=False, line_id=-1)
+            return self._greedy.encode(text.encode(), by_lines=False, line_id=-1)
         except UnicodeEncodeError:  # lone surrogates
-            return [np.array(self._encode_tokens(word_tokenizer.encode(text)), dtype=np.uint32)]
+            return [np.array(self._greedy.encode_plainly(word_tokenizer.encode(text)), dtype=np.uint32)]
 
-    def _encode_tokens(self, tokens: list[str]) -> list[int]:
-        """Return the ids of tokens, in plain Python."""
-        known, longest = self._subtoken_string_to_id, self._max_subtoken_len
-        ids: list[int] = []
-        for token in tokens:
-            escaped = _escape_token(token, self._alphabet)
-            start = 0
-            while start < len(escaped):
-                for end in range(min(len(escaped), start + longest), start, -1):
-                    if escaped[start:end] in known:
-                        break
-                else:
-                    raise _unencodable(token)
-                ids.append(known[escaped[start:end]])
-                start = end
-        return ids
-
-    def _encode_bytes(self, data: bytes | bytearray, *, by_lines: bool, line_id: int) -> Iterator[Array]:
-        check_size(len(data))
-        if self._tables is None:
-            self._tables = self._make_tables()
-        alphabet, edges, roots = self._tables
-        text, stop = padded_text(data)
-        # Kernels release the GIL: a workspace is used by one call at a time.
-        workspace = self._workspaces.pop() if self._workspaces else _Workspace()
-        state = workspace.state
-        for first, ends, n_ends in split_text(text, stop, by_lines=by_lines):
-            state[kernels.NEXT] = 0
-            while True:
-                state[kernels.WRITTEN] = 0
-                status = kernels.encode_words(
-                    text, first, ends, n_ends, stop, by_lines, line_id, alphabet, edges, roots,
-                    workspace.slots, workspace.arena, workspace.scratch, workspace.out, state,
-                )  # fmt: skip
-                written = int(state[kernels.WRITTEN])
-                if written:
-                    yield workspace.out[:written].copy()
-                if status not in (NEED_SPACE, NEED_SCRATCH):
-                    break
-                if status == NEED_SCRATCH:
-                    workspace.scratch = np.zeros(self._required_size(first, ends, state), dtype=np.uint32)
-                elif not written:
-                    workspace.out = np.zeros(2 * self._required_size(first, ends, state), dtype=np.uint32)
-            if status == kernels.UNENCODABLE:
-                start = int(ends[state[kernels.NEXT] - 1]) if state[kernels.NEXT] else first
-                token = text[start : ends[state[kernels.NEXT]]].tobytes().decode("utf-8", "surrogateescape")
-                raise _unencodable(token)
-        if workspace.scratch.size + workspace.out.size < 8 * _BLOCK_IDS:
-            self._workspaces.append(workspace)
-
-    @staticmethod
-    def _required_size(first: int, ends: Array, state: Array) -> int:
-        """Return the number of elements that the next span may need."""
-        index = int(state[kernels.NEXT])
-        start = int(ends[index - 1]) if index else first
-        return MAX_ESCAPE_LENGTH * (int(ends[index]) - start + 1)
-
-    def _make_tables(self) -> tuple[Array, Array, Array]:
-        # Built from the dict, not the list, because existing programs modify the dict.
-        token_ids = sorted(self._subtoken_string_to_id.items(), key=lambda item: item[1])
-        by_id = [""] * (token_ids[-1][1] + 1 if token_ids else 0)
-        for string, token_id in token_ids:
-            by_id[token_id] = string
-        points, starts = pack_strings(by_id)
-        roots = np.zeros(2 * kernels.ROOTS, dtype=np.uint64)
-        edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), dtype=np.uint64)
-        n_edges = kernels.build_edges(points, starts, edges, roots)
-        fewer = 2 << max(2 * n_edges, 2).bit_length()
-        if fewer < edges.size:  # subtokens share prefixes, and a smaller table takes less of the cache of the processor
-            edges = np.zeros(fewer, dtype=np.uint64)
-            kernels.build_edges(points, starts, edges, roots)
-        return alphabet_table(self._alphabet), edges, roots
+    @property
+    def _greedy(self) -> GreedyEncoder:
+        """What encodes with the vocabulary as it is now."""
+        if self._encoder is None:
+            # From the dict, not the list, because existing programs modify the dict.
+            self._encoder = GreedyEncoder(self._subtoken_string_to_id, self._alphabet, self._max_subtoken_len)
+        return self._encoder
 
     # -- decoding
 
@@ -373,8 +255,8 @@ class SubwordTextEncoder(TextEncoder):
         CorpusError, TrainingError
             As `build_from_generator`.
         """
-        target = _number("target_size", target_size)
-        least, most = _number("min_val", min_val), _number("max_val", max_val)
+        target = checked_number("target_size", target_size)
+        least, most = checked_number("min_val", min_val), checked_number("max_val", max_val)
         if target < 1:
             raise TrainingError(f"target_size is {shorten(target_size)}; expected a number from 1 up: choose another number")
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
@@ -382,7 +264,7 @@ class SubwordTextEncoder(TextEncoder):
             raise TrainingError(
                 f"min_val is {shorten(min_val)} and max_val is {shorten(max_val)}; expected min_val <= max_val: swap them"
             )
-        reserved = _checked_reserved(reserved_tokens)
+        reserved = checked_reserved(reserved_tokens)
         encoder = cls()
         builder, escaped = encoder._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
@@ -430,9 +312,9 @@ class SubwordTextEncoder(TextEncoder):
         CorpusError, TrainingError
             As `build_from_generator`.
         """
-        min_count = math.ceil(_number("min_count", min_count))
+        min_count = math.ceil(checked_number("min_count", min_count))
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
-        reserved = _checked_reserved(reserved_tokens)
+        reserved = checked_reserved(reserved_tokens)
         builder, escaped = self._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
             self._fill_without_iterations(reserved)
@@ -475,8 +357,7 @@ class SubwordTextEncoder(TextEncoder):
         self._reset_tables()
 
     def _reset_tables(self) -> None:
-        self._tables = None
-        self._workspaces = []
+        self._encoder = None
 
     # -- files
 
@@ -545,7 +426,7 @@ class SubwordTextEncoder(TextEncoder):
         self._init_alphabet_from_tokens(strings)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_tables": None, "_workspaces": []}
+        return {**self.__dict__, "_encoder": None}
 
 
 def _unquote(line: str) -> str:
@@ -561,32 +442,3 @@ def _unquote(line: str) -> str:
 
 def _listed(ids: Iterable[int]) -> list[int]:
     return ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
-
-
-def _unencodable(token: str) -> UnencodableTokenError:
-    return UnencodableTokenError(
-        f"the token {shorten(token)} cannot be encoded with this vocabulary; expected a subtoken for each character of its "
-        "escaped form: use a vocabulary that contains its whole alphabet and the escape characters"
-    )
-
-
-def _number(name: str, value: Any) -> float:
-    """Return a number. The published code passes floats, such as 1e3."""
-    number = value if isinstance(value, float) else arguments.whole_number(name, value, error=TrainingError)
-    if not abs(number) < 1 << 63:
-        raise TrainingError(f"{name} is {shorten(number)}; expected a number below 2^63: choose a smaller number")
-    return number
-
-
-def _checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
-    if isinstance(reserved_tokens, (str, bytes)) or not isinstance(reserved_tokens, (Iterable, type(None))):
-        raise arguments.wrong_type("reserved_tokens", reserved_tokens, "a list of str", f"give {[*RESERVED_TOKENS, '...']}")
-    reserved = list(RESERVED_TOKENS if reserved_tokens is None else reserved_tokens)
-    for index, token in enumerate(reserved):
-        if not isinstance(token, str):
-            raise TrainingError(f"reserved token {index} is {shorten(token)}; expected a str: change it")
-        if token != [*RESERVED_TOKENS, token][min(index, len(RESERVED_TOKENS))]:
-            raise TrainingError(
-                f"the reserved tokens are {shorten(reserved)}; expected {RESERVED_TOKENS} first: put these first, in this order"
-            )
-    return reserved

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, padded_text
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
 from bpejit.kernels.t2t import subtoken_encoding as kernels, subtoken_tree
 from bpejit.t2t import word_tokenizer
+from bpejit.t2t.text_encoders import RESERVED_TOKENS
 from bpejit.t2t.word_tokenizer import CODE_POINTS
 
 _BLOCK_SPANS = 1 << 15
@@ -327,6 +330,29 @@ class SubtokenBuilder:
         entries += [(found.singles.get(character, 0), character) for character in self._alphabet]
         entries.sort(reverse=True)
         return [string for _, string in entries]
+
+
+def checked_number(name: str, value: Any) -> float:
+    """Return a number. The published code passes floats, such as 1e3."""
+    number = value if isinstance(value, float) else arguments.whole_number(name, value, error=TrainingError)
+    if not abs(number) < 1 << 63:
+        raise TrainingError(f"{name} is {shorten(number)}; expected a number below 2^63: choose a smaller number")
+    return number
+
+
+def checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
+    """Return reserved tokens, which start with RESERVED_TOKENS; by default these."""
+    if isinstance(reserved_tokens, (str, bytes)) or not isinstance(reserved_tokens, (Iterable, type(None))):
+        raise arguments.wrong_type("reserved_tokens", reserved_tokens, "a list of str", f"give {[*RESERVED_TOKENS, '...']}")
+    reserved = list(RESERVED_TOKENS if reserved_tokens is None else reserved_tokens)
+    for index, token in enumerate(reserved):
+        if not isinstance(token, str):
+            raise TrainingError(f"reserved token {index} is {shorten(token)}; expected a str: change it")
+        if token != [*RESERVED_TOKENS, token][min(index, len(RESERVED_TOKENS))]:
+            raise TrainingError(
+                f"the reserved tokens are {shorten(reserved)}; expected {RESERVED_TOKENS} first: put these first, in this order"
+            )
+    return reserved
 
 
 def _checked_counts(token_counts: Mapping[str, int]) -> Array:

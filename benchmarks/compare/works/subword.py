@@ -80,7 +80,7 @@ def plain(text: bytes, vocab_size: int) -> tuple[Record, dict[str, int], list[st
     sys.path.insert(0, str(ROOT / "tests"))
     import twins
 
-    from bpejit.t2t.subword_text_encoder import RESERVED_TOKENS
+    from bpejit.t2t.text_encoders import RESERVED_TOKENS
 
     lines = text.decode().split("\n")
 

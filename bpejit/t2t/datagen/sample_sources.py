@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.base import find_line
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_streams import read_bytes
@@ -254,11 +253,7 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
     """Return positions in a file at the ends of lines, about `chunk_bytes` apart, as int64 [chunks + 1, 1]."""
-    size = source.size or 0
-    cuts = [source.start]
-    with source.open() as file:
-        while cuts[-1] < size:
-            cuts.append(find_line(file, min(cuts[-1] + chunk_bytes, size), size))
+    cuts = [source.start, *(stop for _, stop, _ in load_format(TEXT).ranges(source, chunk_bytes))]
     return np.array(cuts, dtype=np.int64)[:, None]
 
 
