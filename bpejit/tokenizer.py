@@ -681,7 +681,6 @@ class Tokenizer:
         from bpejit.corpus.contents import Contents
         from bpejit.jobs.file_encoding import encode_files
         from bpejit.jobs.job_options import check_job_options, check_token, describe_call
-        from bpejit.tokenfiles.opening import check_packing
         from bpejit.tokenfiles.output_format import output_format
 
         passed = locals() | options
@@ -702,7 +701,6 @@ class Tokenizer:
                 "one per input"
             )
         format = output_format(out, format)  # noqa: A001
-        check_packing(format, job_options.pack)
         name, target = ("out", out) if out_dir is None else ("out_dir", out_dir)
         return encode_files(
             self._codec.encoder,

@@ -29,7 +29,7 @@ from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.tokenfiles.opening import check_columns, check_token_outputs, token_writer
+from bpejit.tokenfiles.opening import check_columns, check_packing, check_token_outputs, token_writer
 from bpejit.tokenfiles.output_format import check_suffix
 
 
@@ -79,6 +79,7 @@ def encode_files(
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
     begun = working_time()
     columns = contents.options.keep_columns
+    check_packing(format, options.pack)
     check_columns(format, columns)
     if columns and options.pack is not None:
         raise OptionError(

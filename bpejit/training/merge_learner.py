@@ -160,16 +160,13 @@ class MergeLearner:
         self.status["longest_token"] = 1
 
         n = 256 + n_merges + 1
-        self.tokens = merging.Tokens(
-            lengths=np.ones(n, np.uint32),
-            widths=np.ones(n, np.uint32),
-            prefixes=np.zeros(n, np.uint64),
-            starts=np.arange(n, dtype=np.uint64),
-            pool=np.empty(FIRST_POOL_BYTES, np.uint8),
-        )
+        self.lengths, self.widths = np.ones(n, np.uint32), np.ones(n, np.uint32)
+        self.prefixes = np.zeros(n, np.uint64)
+        self.starts = np.arange(n, dtype=np.uint64)
+        self.pool: Array = np.empty(FIRST_POOL_BYTES, np.uint8)
         # The bytes of tokens are only compared, so they are stored as their positions in the order of the tie rule.
-        self.tokens.pool[:256] = np.arange(256)
-        self.tokens.prefixes[:256] = np.arange(256, dtype=np.uint64) << np.uint64(56)
+        self.pool[:256] = np.arange(256)
+        self.prefixes[:256] = np.arange(256, dtype=np.uint64) << np.uint64(56)
         self.left = np.zeros(n_merges, np.int32)
         self.right = np.zeros(n_merges, np.int32)
         self.counts = np.zeros(n_merges, np.int64)
@@ -185,11 +182,11 @@ class MergeLearner:
         pool = np.empty(256 + strings.pool.size + max(FIRST_POOL_BYTES, 2 * longest), np.uint8)
         pool[:256] = np.arange(256)
         pool[256 : 256 + strings.pool.size] = self.byte_ids.astype(np.uint8)[strings.pool]
-        self.tokens = self.tokens._replace(pool=pool)
+        self.pool = pool
         new = slice(256, 256 + len(given))
-        self.tokens.lengths[new] = np.diff(strings.starts)
-        self.tokens.starts[new] = strings.starts[:-1] + 256
-        make_prefixes(pool, strings.starts + 256, self.tokens.prefixes[new])
+        self.lengths[new] = np.diff(strings.starts)
+        self.starts[new] = strings.starts[:-1] + 256
+        make_prefixes(pool, strings.starts + 256, self.prefixes[new])
         self.status["n_tokens"] = 256 + len(given)
         self.status["n_bytes"] = 256 + strings.pool.size
         self.status["longest_token"] = longest
@@ -216,7 +213,7 @@ class MergeLearner:
                     break
                 self.end_phase()
             if compact:
-                self.ranges.compact(self.tokens.widths)
+                self.ranges.compact(self.widths)
         finally:
             self.ranges.close()
         return self.result()
@@ -227,7 +224,7 @@ class MergeLearner:
             threshold = self._index_byte_pairs(before)
         else:
             threshold = self._index_pairs(before)
-        n = self.tokens.lengths.size
+        n = self.lengths.size
         self.before_sums, self.after_sums = np.zeros(n, merging.NEIGHBOR), np.zeros(n, merging.NEIGHBOR)
         self.before_seen = np.empty(n, np.uint32)
         self.after_seen = np.empty(n, np.uint32)
@@ -250,7 +247,7 @@ class MergeLearner:
 
     def _index_pairs(self, before: int) -> int:
         """Find, count and index the pairs of tokens for a phase."""
-        status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
+        status, ranges, lengths = self.status, self.ranges, self.lengths
         sums = ranges.bound_counts(self._n_sums(before), before)
         threshold = status["threshold"] = self.choose_threshold(sums, before)
         # An eighth more than was written before, as Chinese needs: touching more would raise the peak.
@@ -286,7 +283,7 @@ class MergeLearner:
         self.shared_merges = None
         self.status["shared"] = 2**63
         if len(self.ranges) > 1 and self.number("longest") >= least:  # the lists of new pairs are not longer
-            self.shared_merges = SharedMerges(self.ranges, self.tokens.lengths.size, self.least_postings)
+            self.shared_merges = SharedMerges(self.ranges, self.lengths.size, self.least_postings)
             self.status["shared"] = least
 
     def choose_threshold(self, sums: Array, before: int) -> int:
@@ -321,8 +318,8 @@ class MergeLearner:
         del self.pairs, self.marks, self.heap, self.before_sums, self.before_seen, self.after_sums, self.after_seen
         del self.followed, self.shared_merges
         self.n_written = max(self.n_written, self.number("n_postings") + 2 * self.number("longest"))
-        self.ranges.compact(self.tokens.widths)
-        self.tokens.widths[:] = 1
+        self.ranges.compact(self.widths)
+        self.widths[:] = 1
 
     def merge(self, progress: Callable[[int], None] | None) -> int:
         """Merge until there are enough tokens or no pair reaches the threshold. Return the last status of the kernel."""
@@ -347,11 +344,11 @@ class MergeLearner:
 
     def grow(self) -> None:
         """Double the pool of token bytes, or rebuild the pair table without the pairs below the threshold."""
-        pool = self.tokens.pool
+        pool = self.pool
         if self.number("n_bytes") + 2 * self.number("longest_token") > pool.size:
             larger = np.empty(2 * pool.size, np.uint8)
             larger[: pool.size] = pool
-            self.tokens = self.tokens._replace(pool=larger)
+            self.pool = larger
         else:
             n_slots = self.slots_for(self.pairs)
             self.pairs = self.copy_pairs(self.pairs, self.number("threshold"), n_slots)
@@ -366,7 +363,7 @@ class MergeLearner:
     def copy_pairs(self, table: Array, least: int, n_slots: int) -> Array:
         """Return a pair table of `n_slots` with the pairs of `table` that occur at least `least` times."""
         copy = touch_pages(np.zeros(n_slots, pairs.PAIR))
-        pairs.copy_pairs(table, np.uint64(least), self.tokens.lengths, self.state, copy)
+        pairs.copy_pairs(table, np.uint64(least), self.lengths, self.state, copy)
         return copy
 
     def bucket_pairs(self) -> None:
@@ -376,8 +373,8 @@ class MergeLearner:
         buckets.bucket_pairs(self.arrays())
 
     def arrays(self) -> merging.MergeArrays:
-        """Return the arguments of the merge loop: the arrays of this object, of the cells and of the tokens, by name."""
-        found = vars(self) | vars(self.ranges) | self.tokens._asdict()
+        """Return the arguments of the merge loop: the arrays of this object and of the cells, by name."""
+        found = vars(self) | vars(self.ranges)
         return merging.MergeArrays(**{name: found[name] for name in merging.MergeArrays._fields})
 
     def result(self) -> MergeTable:

@@ -62,7 +62,7 @@ def read_positions(learner: merge_learner.MergeLearner) -> list[tuple[list[tuple
             at += 1
         else:
             word, weight = [*word, (at, token)], cells[at][0]
-            width = int(learner.tokens.widths[token])
+            width = int(learner.widths[token])
             assert cells[at + width - 1] == cells[at], "a token has its id in its last cell"
             at += width
     return found
@@ -80,7 +80,7 @@ def positions_in(learner: merge_learner.MergeLearner) -> dict[twins.training.Pai
     at = 1
     while at < len(cells):
         left = cells[at][1]
-        after = at + (1 if left is None else int(learner.tokens.widths[left]))
+        after = at + (1 if left is None else int(learner.widths[left]))
         if left is not None and cells[after][1] is not None:
             found.setdefault((left, cells[after][1]), []).append(at)
         at = after

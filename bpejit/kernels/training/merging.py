@@ -65,16 +65,6 @@ DENSE_CELLS = np.uint64(16)
 NO_LIST = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
-class Tokens(NamedTuple):
-    """The tokens, by id. Each array has an element for the boundary too."""
-
-    lengths: Array  # uint32 [n], bytes
-    widths: Array  # uint32 [n], cells
-    prefixes: Array  # uint64 [n], the first 8 bytes as a big-endian number, zero-padded
-    starts: Array  # uint64 [n], index in `pool` of the first byte of the token
-    pool: Array  # uint8 [...]
-
-
 class MergeArrays(NamedTuple):
     """The arrays of the merge loop. They are not nested, so a call takes a few microseconds instead of a hundred."""
 
@@ -85,12 +75,12 @@ class MergeArrays(NamedTuple):
     postings: Array  # uint32 [...]
     heads: Array  # uint32 [N_BUCKETS], see buckets.py: slot + 1 of the first pair, 0 for none
     heap: Array  # CANDIDATE [three quarters of the slots]
-    # The tokens, as in `Tokens`.
-    lengths: Array
-    widths: Array
-    prefixes: Array
-    starts: Array
-    pool: Array
+    # The tokens, by id; each array has an element for the boundary too.
+    lengths: Array  # uint32 [n], bytes
+    widths: Array  # uint32 [n], cells
+    prefixes: Array  # uint64 [n], the first 8 bytes as a big-endian number, zero-padded
+    starts: Array  # uint64 [n], index in `pool` of the first byte of the token
+    pool: Array  # uint8 [...]
     # The tokens before and after the pair that is being merged, by token id, zeros between merges; their distinct ids.
     before_sums: Array  # NEIGHBOR [n]
     before_seen: Array  # uint32 [n]
@@ -104,9 +94,9 @@ class MergeArrays(NamedTuple):
 
 
 @inline
-def add_token(left, right, tokens, state):
-    """Append the token `left` + `right`. Return its id."""
-    status = state[0]
+def add_token(left, right, tokens):
+    """Append the token `left` + `right` to the arrays of the merge loop. Return its id."""
+    status = tokens.state[0]
     token = status["n_tokens"]
     start = status["n_bytes"]
     length_left, length_right = np.uint64(tokens.lengths[left]), np.uint64(tokens.lengths[right])
@@ -305,7 +295,7 @@ def merge_pair(slot, arrays):
     pair = arrays.pairs[slot]
     left, right = (pair["key"] - ONE) >> HALF, (pair["key"] - ONE) & LOW_HALF
     first, number = pair["start"], np.uint64(pair["length"])
-    merged = add_token(left, right, arrays, arrays.state)
+    merged = add_token(left, right, arrays)
     n_postings, ids = arrays.state[0]["n_postings"], place_of_ids(number, arrays)
     n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, ids, arrays)
     update_neighbors(left, right, merged, arrays.before_sums, arrays.before_seen, n_before, False, arrays)
@@ -367,7 +357,7 @@ def merge_some(arrays, n_tokens):
         if np.uint64(arrays.pairs[slot]["length"]) >= status["shared"]:
             status["slot"] = slot
             status["ids"] = place_of_ids(np.uint64(arrays.pairs[slot]["length"]), arrays)
-            add_token(key >> HALF, key & LOW_HALF, arrays, arrays.state)
+            add_token(key >> HALF, key & LOW_HALF, arrays)
             return SHARED
         merge_pair(slot, arrays)
     return DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cmp_to_key
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from conftest import small
 from helpers.training import key, pair_of
 from hypothesis import given, strategies as st
 
+from bpejit.arrays import Array
 from bpejit.kernels.training import buckets, merging, pairs
 
 # Edge cases of comparisons: tokens with equal first 8 bytes, prefixes of each other, and tokens that differ by zero bytes.
@@ -21,9 +23,19 @@ token_bytes = st.one_of(
 token_lists = st.lists(token_bytes, min_size=1, max_size=8, unique=True)
 
 
-def new_tokens(strings: list[bytes]) -> merging.Tokens:
+class Tokens(NamedTuple):
+    """The arrays of `MergeArrays` about tokens."""
+
+    lengths: Array
+    widths: Array
+    prefixes: Array
+    starts: Array
+    pool: Array
+
+
+def new_tokens(strings: list[bytes]) -> Tokens:
     lengths = [len(string) for string in strings]
-    return merging.Tokens(
+    return Tokens(
         lengths=np.array(lengths, np.uint32),
         widths=np.ones(len(strings), np.uint32),
         prefixes=np.array([int.from_bytes(string[:8].ljust(8, b"\0"), "big") for string in strings], np.uint64),
@@ -32,9 +44,7 @@ def new_tokens(strings: list[bytes]) -> merging.Tokens:
     )
 
 
-def new_arrays(
-    counts: dict[twins.training.Pair, int], threshold: int, rule: str, tokens: merging.Tokens
-) -> merging.MergeArrays:
+def new_arrays(counts: dict[twins.training.Pair, int], threshold: int, rule: str, tokens: Tokens) -> merging.MergeArrays:
     table = np.zeros(64, pairs.PAIR)
     for pair, count in counts.items():
         slot = pairs.find_pair_slot(table, key(pair))

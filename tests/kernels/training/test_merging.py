@@ -36,9 +36,9 @@ def test_merge_some__step_by_step(counts: dict[bytes, int], threshold: int) -> N
         check_everything(learner, words, threshold)
     assert learner.state[0]["n_tokens"] == len(tokens)
     for token, string in enumerate(tokens):
-        begin, length = int(learner.tokens.starts[token]), int(learner.tokens.lengths[token])
-        assert learner.tokens.pool[begin : begin + length].tobytes() == string
-        assert int(learner.tokens.prefixes[token]) == int.from_bytes(string[:8].ljust(8, b"\0"), "big")
+        begin, length = int(learner.starts[token]), int(learner.lengths[token])
+        assert learner.pool[begin : begin + length].tobytes() == string
+        assert int(learner.prefixes[token]) == int.from_bytes(string[:8].ljust(8, b"\0"), "big")
 
 
 def test_merge_some__one_call_or_many() -> None:
@@ -63,7 +63,7 @@ def test_merge_some__needs_space_before_it_changes_anything(scarce: str) -> None
     arrays = learner.arrays()
     if scarce == "pairs":
         tight = np.zeros(8, pairs.PAIR)
-        pairs.copy_pairs(learner.pairs, np.uint64(1), learner.tokens.lengths, learner.state, tight)
+        pairs.copy_pairs(learner.pairs, np.uint64(1), learner.lengths, learner.state, tight)
         arrays = arrays._replace(pairs=tight)
     else:
         arrays = arrays._replace(pool=arrays.pool[:257].copy())
