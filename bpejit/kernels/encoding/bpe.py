@@ -1,8 +1,8 @@
 """Byte-pair encoding of one pre-token: merge the pair of lowest rank first, the leftmost of equal ones.
 
-A pre-token of up to 16 bytes is merged in the lanes of a wide register. A longer one is first split into fragments, between
-bytes that are adjacent in no token (see `merge_rules`). A fragment of up to 32 bytes is merged by scanning a small array for
-the lowest rank, which is quadratic and still the fastest. A longer one is merged by `run_merging` or `windowed_merging`.
+A pre-token is first split into fragments, between bytes that are adjacent in no token (see `merge_rules`). A fragment of up to
+32 bytes is merged by scanning a small array for the lowest rank, which is quadratic and still the fastest. A longer one is
+merged by `run_merging` or `windowed_merging`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import prefetch
-from bpejit.jit.simd import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.constants import ONE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import (
     NEVER_ADJACENT,
     NO_RANK,
-    find_rank,
     least_rank,
     merge_first,
     rank_bytes,
@@ -27,10 +25,6 @@ from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, merge_lo
 SCAN_BYTES = 32
 """Longest fragment that is merged by scanning."""
 
-LANES = 16
-"""Longest pre-token that is merged in lanes."""
-
-_LANES = np.uint64(LANES)
 _SCAN = np.uint64(SCAN_BYTES)
 _BYTE_BITS = np.uint64(8)
 
@@ -55,28 +49,6 @@ def merge_ranked(tables, scratch, ranks, n, out, n_out):
     return n_out + i
 
 
-@inline
-def _merge_lanes(text, start, length, tables, scratch, out, n_out):
-    """Encode up to LANES bytes; parameters and result as in `encode_pretoken`."""
-    begin_merge(text, start, length, tables.byte_pairs, scratch, ZERO)
-    n = length
-    while True:
-        best, at = lowest_rank(scratch, ZERO)
-        if best >= np.uint64(NO_RANK):
-            break
-        token = np.uint64(tables.merged[best])
-        before_rank = np.uint64(NO_RANK)
-        if at > ZERO:
-            before_rank = np.uint64(find_rank(tables, np.uint64(scratch[at - ONE]), token))
-        after_rank = np.uint64(NO_RANK)
-        if at + TWO < n:
-            after_rank = np.uint64(find_rank(tables, token, np.uint64(scratch[at + TWO])))
-        merge_lane(scratch, ZERO, at, token, before_rank, after_rank)
-        n -= ONE
-    write_tokens(scratch, ZERO, n, tables.ids, out, n_out)
-    return n_out + n
-
-
 @kernel
 def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     """Encode one pre-token.
@@ -92,7 +64,7 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
         At least `windowed_merging.SCRATCH_EXTRA` words. In practice `SCRATCH_WORDS * min(length, window)` more suffice;
         `SCRATCH_WORDS * length` more always do.
     out : uint32[:], out
-        Ids are written to `out[n_out:]`, which must have space for `max(length, LANES)`.
+        Ids are written to `out[n_out:]`, which must have space for `length`.
     n_out, window : uint64
         `window` is `windowed_merging.WINDOW`, except in tests.
 
@@ -105,8 +77,6 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     -----
     O(length log length). The size of `out` is not checked.
     """
-    if length <= _LANES:
-        return _merge_lanes(text, start, length, tables, scratch, out, n_out)
     stop = start + length
     begin = start
     while begin < stop:

@@ -1,4 +1,4 @@
-"""Comparison of all algorithms that merge one pre-token (lanes, scan, sweeps, tree, windows) with naive merging."""
+"""Comparison of all algorithms that merge one pre-token (scan, sweeps, tree, windows) with naive merging."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_word
     text, _ = padded_text(b"ab " + data + b"ab")
     enough = windowed_merging.SCRATCH_WORDS * len(data) + windowed_merging.SCRATCH_EXTRA
     scratch = np.full(enough if scratch_words is None else scratch_words, 0xABCDEF, dtype=np.uint32)
-    room = max(len(data), bpe.LANES)
-    out = np.full(2 + room + 20, 0xFFFFFFFF, dtype=np.uint32)
+    out = np.full(2 + len(data) + 20, 0xFFFFFFFF, dtype=np.uint32)
     n_out, length = np.uint64(2), np.uint64(len(data))
     end = kernel(text, np.uint64(start), length, tables, scratch, out, n_out, np.uint64(window))
     if end == windowed_merging.SCRATCH_TOO_SMALL:
         return None
     assert (out[:2] == 0xFFFFFFFF).all()
-    # All lanes are written at once; nothing else is written past the end.
-    written = 2 + bpe.LANES if len(data) <= bpe.LANES and kernel is bpe.encode_pretoken else int(end)
-    assert (out[written:] == 0xFFFFFFFF).all()
+    assert (out[int(end) :] == 0xFFFFFFFF).all()
     return out[2 : int(end)].tolist()
 
 
@@ -52,11 +49,11 @@ def pretokens_of_size(draw, sizes):
     return draw(st.lists(st.sampled_from(b"ab 0\xe3\x81\x82"), min_size=size, max_size=size).map(bytes))
 
 
-@pytest.mark.parametrize("least", [1, bpe.LANES + 1, bpe.SCAN_BYTES + 1])
+@pytest.mark.parametrize("least", [1, bpe.SCAN_BYTES + 1])
 @given(data=st.data())
 def test_encode_pretoken__each_algorithm(least, data):
     """Draw the lengths at which the algorithm changes more often than others."""
-    most = {1: bpe.LANES, bpe.LANES + 1: bpe.SCAN_BYTES}.get(least, 3 * bpe.SCAN_BYTES)
+    most = bpe.SCAN_BYTES if least == 1 else 3 * bpe.SCAN_BYTES
     model = make_model(data.draw(merge_lists()))
     table, ids = naive_rules(model)
     pretoken = data.draw(pretokens_of_size(st.sampled_from([least, least + 1, most - 1, most]) | st.integers(least, most)))
