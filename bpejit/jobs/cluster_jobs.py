@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
@@ -18,9 +17,9 @@ from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, WAIT_SECONDS, held, is_held, part_folder, read_record
+from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, part_folder
 from bpejit.jobs.job_plan import Finished, JobPlan, JobResult, SharedPlan
-from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, missing_parts, run_part
+from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, kept_of_part, kept_of_parts, missing_parts, run_part
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
 
@@ -90,7 +89,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         seen = [] if plan.remote else [absolute_path(plan.folder / MANIFEST)]
         cluster.prepare_nodes(plan.stage, plan.kernels, [*seen, *plan.seen_by_nodes()])
         seconds.plan = working_time() - begun
-        found = _find_parts(plan, parts)
+        found = kept_of_parts(plan, parts)
         before = sum(found, Totals())
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
@@ -179,7 +178,7 @@ def run_part_task(
     for kernels in plan.kernels:
         warm_up(kernels)
     check_times(times)
-    before = Totals() if plan.remote else _kept_totals(part_folder(plan.folder, part, parts))
+    before = Totals() if plan.remote else kept_of_part(part_folder(plan.folder, part, parts))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BpejitWarning)
         counted = {"tokens": -known.tokens, "documents": -known.documents}
@@ -223,19 +222,6 @@ def join_task(shared: SharedPlan, *, report: TaskReport) -> None:
                 "and continue with `resume=True`"
             )
         time.sleep(WAIT_SECONDS)
-
-
-def _find_parts(plan: JobPlan, parts: int) -> list[Totals]:
-    """Return the totals of what each part keeps."""
-    if plan.remote is None:
-        return [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
-    complete = plan.remote.complete_parts(parts)
-    return [complete.get(part, Totals()) for part in range(parts)]
-
-
-def _kept_totals(folder: Path) -> Totals:
-    fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
-    return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
 
 
 @contextmanager

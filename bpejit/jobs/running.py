@@ -156,35 +156,36 @@ class ShiftedReport:
     def __init__(self, report: Progress, total: int | None, done: int = 0, **counted: int) -> None:
         self._report = report
         self._total = total
-        self._before = done
-        self._done = 0
-        self._counted: dict[str, int] = {}
-        self._counted_before = counted
+        self._done = done
+        self._counted = counted
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Report an amount, with what was done before."""
-        if stage != "encode":
-            self._report(stage, done, total, unit)
-            return
-        self._done = done
-        self._report(stage, self._before + done, self._total, unit)
+        if stage == "encode":
+            done += self._done
+            total = self._total
+        self._report(stage, done, total, unit)
 
     def details(self, **counted: int) -> None:
         """Report further counts, such as `tokens`, with those of earlier parts."""
-        self._counted = counted
-        report_details(self._report, **{name: self._counted_before.get(name, 0) + count for name, count in counted.items()})
+        report_details(self._report, **{name: self._counted.get(name, 0) + count for name, count in counted.items()})
 
     def message(self, text: str) -> None:
         """Ignore a remark."""
 
-    def end_part(self, kept: int) -> None:
-        """Begin the next part; `kept` bytes of the last one had been done by an earlier run."""
-        self._before += self._done
-        for name, count in self._counted.items():
-            self._counted_before[name] = self._counted_before.get(name, 0) + count
-        self._done, self._counted = 0, {}
-        if self._total is not None:
-            self._total = max(self._total - kept, 0)
+
+def kept_of_part(folder: Path) -> Totals:
+    """Return the totals of what the folder of a part keeps."""
+    fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
+    return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
+
+
+def kept_of_parts(plan: JobPlan, parts: int) -> list[Totals]:
+    """Return the totals of what each part of a job keeps."""
+    if plan.remote is None:
+        return [kept_of_part(part_folder(plan.folder, part, parts)) for part in range(parts)]
+    complete = plan.remote.complete_parts(parts)
+    return [complete.get(part, Totals()) for part in range(parts)]
 
 
 def _run_parts(
@@ -196,20 +197,24 @@ def _run_parts(
     report: Progress,
 ) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
+    found = kept_of_parts(plan, parts)
+    kept = sum(found, Totals())
+    total = None if plan.size is None else plan.size - kept.read
     seconds = Seconds()
-    kept = new_bytes = 0
-    shifted = ShiftedReport(report, plan.size)
-    for part in range(parts):
+    totals = Totals()
+    n_read = new_bytes = 0
+    for part, before in enumerate(found):
         # All parts of a remote output may be there already, so only the last one joins.
         joins = plan.remote is None or part == parts - 1
+        shifted = ShiftedReport(report, total, n_read, tokens=totals.tokens, documents=totals.documents)
         result = run_part(plan.part(part, parts), workers=workers, engine=engine, report=shifted, joins=joins)
-        shifted.end_part(0 if result.new_bytes else result.totals.read)
-        kept += result.kept
+        totals += result.totals
+        n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
         for name, value in vars(result.seconds).items():
             setattr(seconds, name, getattr(seconds, name) + value)
     return JobResult(
-        result.totals, result.finished, len(plan.units), kept, result.missing, seconds, parts=parts, new_bytes=new_bytes
+        result.totals, result.finished, len(plan.units), kept.units, result.missing, seconds, parts=parts, new_bytes=new_bytes
     )
 
 
