@@ -19,8 +19,8 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
 from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, part_folder
 from bpejit.jobs.job_plan import Finished, JobPlan, JobResult, SharedPlan
+from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, kept_of_part, kept_of_parts, missing_parts, run_part
-from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
 
 PARTS_PER_SLOT = 4

@@ -21,11 +21,11 @@ from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_plan import FilePairs, Finished
+from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import OutputNames, listed_outputs
 from bpejit.jobs.running import COMBINED, finish_job
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
-from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.scratch import scratch_folder
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format

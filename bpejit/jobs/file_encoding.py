@@ -26,7 +26,7 @@ from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
-from bpejit.jobs.unit_loop import Totals
+from bpejit.jobs.job_totals import Totals
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.opening import check_columns, check_packing, check_token_outputs, token_writer

@@ -48,7 +48,7 @@ from bpejit.jobs.checkpoints import identify_part
 from bpejit.jobs.job_folder import Kept, job_folder, read_record
 from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.unit_loop import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
+from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, check_outputs

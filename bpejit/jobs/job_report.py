@@ -13,9 +13,9 @@ from bpejit.engines.base import Progress
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_plan import JobPlan, JobResult, NamesOf
+from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.running import combine_parts, run_job
 from bpejit.jobs.sampled_runs import run_sample
-from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
 from bpejit.storage.remote import is_remote
 

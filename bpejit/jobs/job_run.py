@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines.base import Engine, Job, Progress, report_details
 from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import Checkpoints
 from bpejit.jobs.job_plan import CompletePart, JobPlan
-from bpejit.jobs.unit_loop import Seconds, UnitLoop
+from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 
 
 def run_units(
@@ -43,30 +44,104 @@ def run_units(
     OSError
         If a file cannot be written. The last checkpoint stays.
     """
-    loop = UnitLoop(plan.mine, checkpoint, plan.options.unit_bytes, seconds, report)
-    modified = plan.modified  # from before the inputs are read
-
-    def fields(state: dict[str, Any]) -> dict[str, Any]:
-        text = {"sha256": loop.text_sha256, "modified": modified, **plan.reading}
-        return {"totals": loop.totals.as_json(), "text": text, **state}
-
-    results = loop.results(*plan.chunk_job(), engine)
+    run = _PartRun(plan, checkpoint, seconds, report)
     checkpoints = Checkpoints(folder, plan.identity, brief=checkpoint is None and plan.options.part is None)
+    results = run.results(engine)
     with closing(plan.open_sink(folder, checkpoint)) as sink, checkpoints, closing(results):
         for unit, result in results:
             sink.begin_unit(unit)
             if result is None:
-                due = loop.end_unit()
+                due = run.end_unit()
                 # Not after the last unit, which the record of the complete part follows.
-                checkpoints.note(fields(sink.state()), sink.changed(), write=due and unit is not loop.rest[-1])
+                checkpoints.note(run.fields(sink.state()), sink.changed(), write=due and unit is not plan.mine[-1])
             else:
-                tokens, documents = sink.write(result)
-                loop.add(result, tokens=tokens, documents=documents)
+                run.add(result, *sink.write(result))
         before = working_time()
-        complete = fields(sink.finish()) | {"complete": True}
+        complete = run.fields(sink.finish()) | {"complete": True}
         checkpoints.complete(complete, sink.changed())
         seconds.finish += working_time() - before
         return CompletePart(complete, checkpoints.brief)
+
+
+class _PartRun:
+    """The units of a part that are not finished yet, in order, with the totals of the part and a hash of what was read."""
+
+    def __init__(self, plan: JobPlan, checkpoint: Mapping[str, Any] | None, seconds: Seconds, report: Progress) -> None:
+        self._plan = plan
+        self._seconds = seconds
+        self._report = report
+        self._totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
+        self._modified = plan.modified  # from before the inputs are read
+        self._rest = plan.mine[self._totals.units :]
+        self._size = size_of_units(self._rest)
+        self._unsaved = self._n_read = 0
+
+    def fields(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint, with the state of the sink."""
+        text = {"sha256": self._text_sha256, "modified": self._modified, **self._plan.reading}
+        return {"totals": self._totals.as_json(), "text": text, **state}
+
+    def results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
+        self._report("encode", 0, self._size, "bytes")
+        before = working_time()
+        with closing(_map_units(self._rest, *self._plan.chunk_job(), engine)) as results:
+            for unit, result in results:
+                now = working_time()
+                self._seconds.encode += now - before
+                yield unit, result
+                before = working_time()
+                self._seconds.write += before - now
+
+    def add(self, result: ChunkResult, tokens: int, documents: int) -> None:
+        """Add the result of a chunk to the totals, and report progress."""
+        totals = self._totals
+        totals.tokens += tokens
+        totals.documents += documents
+        totals.bytes += result.n_bytes
+        totals.read += result.n_read
+        totals.skipped += result.skipped
+        self._text_sha256 = chain_checksum(self._text_sha256, result.checksum)
+        self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
+        self._n_read += result.n_read
+        report_details(self._report, tokens=totals.tokens, documents=totals.documents)
+        self._report("encode", self._n_read, self._size, "bytes")
+
+    def end_unit(self) -> bool:
+        """Count a finished unit; return True if a checkpoint is due.
+
+        It is not due after each of thousands of small units, since writing it takes a few milliseconds.
+        """
+        self._totals.units += 1
+        due = self._unsaved >= self._plan.options.unit_bytes // 4
+        if due:
+            self._unsaved = 0
+        return due
+
+
+def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+    """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
+    marks: deque[tuple[Any, bool]] = deque()
+
+    def chunks() -> Iterator[Any]:
+        for unit in units:
+            for chunk in chunker.chunks(unit.sources):
+                marks.append((unit, True))
+                yield chunk
+            marks.append((unit, False))
+
+    # The engine takes chunks ahead of the results.
+    results: Any = engine.map_chunks(job, chunks())
+    with closing(results):
+        for result in results:
+            while not marks[0][1]:
+                yield marks.popleft()[0], None
+            yield marks.popleft()[0], result
+            while marks and not marks[0][1]:
+                yield marks.popleft()[0], None
+    while marks:
+        yield marks.popleft()[0], None
 
 
 @contextmanager

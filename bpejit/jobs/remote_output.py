@@ -33,8 +33,8 @@ from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed, write_record
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
 from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
+from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.running import check_all_parts, is_dataset, no_parts, read_begun, run_part
-from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 

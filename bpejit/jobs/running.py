@@ -28,8 +28,8 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
 from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf
 from bpejit.jobs.job_run import keeping_brief, run_units
+from bpejit.jobs.job_totals import Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import exchange, remove_links
-from bpejit.jobs.unit_loop import Seconds, Totals, chain_checksum, size_of_units
 from bpejit.storage.files import creating_folder
 
 COMBINED = "combined"

@@ -15,9 +15,9 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import Finished, JobPlan, PartSink, SharedPlan
+from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
 from bpejit.jobs.running import finish_job
 from bpejit.jobs.spools import GrowingFile
-from bpejit.jobs.unit_loop import AnyChunker, ReaderJob, Totals
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.generation_job import (

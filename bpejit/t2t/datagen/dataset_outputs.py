@@ -18,9 +18,9 @@ from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import part_folder, remove_folder
 from bpejit.jobs.job_manifest import finished_manifest
 from bpejit.jobs.job_plan import FilePairs, Finished, JobOutputs
+from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, listed_outputs
 from bpejit.jobs.remote_output import RemoteOutput, manifest_url, storing
-from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.files import replacing
 from bpejit.t2t.datagen.dataset_files import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped

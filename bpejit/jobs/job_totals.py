@@ -1,0 +1,131 @@
+"""What jobs count and time, and what they need of units, chunks and results."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped, SkippedRecord
+from bpejit.engines.base import FunctionJob
+
+
+@dataclass
+class Totals:
+    """Sums over the units of a part.
+
+    Parameters
+    ----------
+    units : int
+    tokens, documents, bytes, read : int
+        Ids, documents, bytes of text, and bytes of input.
+    skipped : Skipped
+    """
+
+    units: int = 0
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    read: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for a checkpoint."""
+        first = [[record.path, record.place, record.reason] for record in self.skipped.first]
+        return {**self.__dict__, "skipped": [self.skipped.count, first]}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Totals:
+        """Return the totals of a checkpoint."""
+        count, first = fields["skipped"]
+        return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
+
+    def __add__(self, other: Totals) -> Totals:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__dict__}
+        return Totals(**sums)
+
+
+@dataclass
+class Seconds:
+    """Where the time of a job went, in seconds of the main thread.
+
+    Parameters
+    ----------
+    plan : float
+        Planning, and reading what an earlier run left.
+    encode : float
+        Waiting for ids.
+    write : float
+        Adding tokens, dividing, hashing and writing.
+    finish : float
+        Flushing to disk, and writing the final files.
+    """
+
+    plan: float = 0.0
+    encode: float = 0.0
+    write: float = 0.0
+    finish: float = 0.0
+
+
+class AnyUnit(Protocol):
+    """A range of the input that a job finishes together."""
+
+    @property
+    def sources(self) -> Any:
+        """What the chunker divides."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of input; None if unknown."""
+
+    @property
+    def starts_document(self) -> bool:
+        """Whether a document begins with it."""
+
+
+class AnyChunker(Protocol):
+    """Divides units into chunks."""
+
+    def chunks(self, sources: Any) -> Iterator[Any]:
+        """Yield the chunks of the sources of a unit."""
+
+
+class ChunkResult(Protocol):
+    """What a worker returns for a chunk, as far as all jobs have it."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of text."""
+
+    @property
+    def n_read(self) -> int:
+        """Bytes of the input."""
+
+    @property
+    def skipped(self) -> Skipped:
+        """Records without text."""
+
+    @property
+    def checksum(self) -> bytes:
+        """What `bpejit.corpus.fingerprints.checksum` returns for what was read."""
+
+
+class ReaderJob(FunctionJob):
+    """A job whose workers call a function with a reader of their own and each chunk."""
+
+    def start(self) -> FunctionJob:
+        """Return a new worker."""
+        return FunctionJob(partial(self.run, ChunkReader()))
+
+
+def chain_checksum(sha256: str, checksum: bytes) -> str:
+    """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
+    return hashlib.sha256(sha256.encode() + checksum).hexdigest()
+
+
+def size_of_units(units: Sequence[AnyUnit]) -> int | None:
+    """Return the bytes of input of units, or None if that of one is unknown."""
+    sizes = [unit.size for unit in units]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
