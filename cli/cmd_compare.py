@@ -62,14 +62,15 @@ def report(
     from bpejit.inspection.report_page import ReportedTokenizer, report_page, unique_names
     from bpejit.inspection.token_counts import count_inputs
     from bpejit.storage.files import replacing
-    from bpejit.storage.outputs import check_outputs, is_standard_output
+    from bpejit.storage.outputs import is_standard_output
 
     new_axes()  # if matplotlib is missing, before the work
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     paths = [choice.path for choice in choices]
-    with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=len(paths) + 2) as sources:
-        read = [*(source.path for source in sources), *(str(file) for choice in choices for file in choice.files())]
-        check_outputs([out], inputs=read, overwrite=overwrite)
+    with (
+        watch() as progress,
+        opened_inputs(choices, inputs, reading, labels, times=len(paths) + 2, out=out, overwrite=overwrite) as sources,
+    ):
         codecs = [choice.codec() for choice in choices]
         tokenizers = [
             ReportedTokenizer(
@@ -140,9 +141,9 @@ def compare(
     from bpejit.inspection.token_rows import token_rows
     from bpejit.inspection.vocabulary_measures import compare_vocabularies
 
-    paths = [first, second]
-    with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=3) as sources:
-        codecs = [shared.TokenizerChoice(path).codec() for path in paths]
+    choices = [shared.TokenizerChoice(path) for path in (first, second)]
+    with watch() as progress, opened_inputs(choices, inputs, reading, labels, times=3) as sources:
+        codecs = [choice.codec() for choice in choices]
         found = compare_vocabularies(codecs[0].model, codecs[1].model, n_rows=count)
         counts = [count_inputs(codec, sources, labels=labels, **work) for codec in codecs if sources]
         texts = find_differing_texts(codecs[0], codecs[1], sources, n_texts=n_texts) if sources and n_texts else []
@@ -161,7 +162,7 @@ def compare(
         _write_texts(codecs, texts, names, color_console(color))
     progress.finish(
         "",
-        tokenizers=_hashes(paths, codecs),
+        tokenizers=_hashes([first, second], codecs),
         vocabulary=found,
         groups=groups,
         texts=[

@@ -50,18 +50,33 @@ label_option = shared.repeated_option(
 
 @contextmanager
 def opened_inputs(
-    tokenizers: Sequence[str], inputs: Sequence[str], reading: Mapping[str, Any], labels: dict[str, str], *, times: int
+    tokenizers: Sequence[shared.TokenizerChoice],
+    inputs: Sequence[str],
+    reading: Mapping[str, Any],
+    labels: dict[str, str],
+    *,
+    times: int,
+    out: str | None = None,
+    overwrite: bool = False,
 ) -> Iterator[list[Source]]:
     """Return a context manager that yields the sources of inputs, which can be read several `times`.
 
     An error explains the order of the arguments if an input is where a tokenizer belongs. Standard input and pipes are copied
-    to temporary files if they are read more than once; the labels of the copies are added to `labels`.
+    to temporary files if they are read more than once; the labels of the copies are added to `labels`. The output `out` must
+    not replace an input or a file of a tokenizer.
     """
     try:
         with ExitStack() as stack:
-            yield _repeatable_sources(inputs, reading, labels, stack if times > 1 else None)
+            sources = _repeatable_sources(inputs, reading, labels, stack if times > 1 else None)
+            if out is not None:
+                from bpejit.storage.outputs import check_outputs
+
+                files = [str(file) for tokenizer in tokenizers for file in tokenizer.files()]
+                check_outputs([out], inputs=[*(source.path for source in sources), *files], overwrite=overwrite)
+            yield sources
     except BpejitError as error:
-        wrong = next((path for path in tokenizers if Path(path).exists() and not _is_tokenizer(path)), None)
+        paths = [tokenizer.path for tokenizer in tokenizers]
+        wrong = next((path for path in paths if Path(path).exists() and not _is_tokenizer(path)), None)
         found = next((path for path in inputs if Path(path).exists() and _is_tokenizer(path)), None)
         if wrong is None or found is None:
             raise
@@ -155,14 +170,13 @@ def stats(
             raise click.UsageError(f"the input `{name}` does not exist; to write the figures to this file, give `--csv {name}`")
     from bpejit.inspection.corpus_stats import corpus_stats
     from bpejit.inspection.token_counts import count_inputs
-    from bpejit.storage.outputs import check_outputs, is_standard_output
+    from bpejit.storage.outputs import is_standard_output
 
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
-    paths = [choice.path for choice in choices]
-    with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=len(paths)) as sources:
-        if csv_path is not None:
-            read = [*(source.path for source in sources), *(str(file) for choice in choices for file in choice.files())]
-            check_outputs([csv_path], inputs=read, overwrite=overwrite)
+    with (
+        watch() as progress,
+        opened_inputs(choices, inputs, reading, labels, times=len(choices), out=csv_path, overwrite=overwrite) as sources,
+    ):
         codec = tokenizer.codec()
         found = count_inputs(codec, sources, labels=labels, by_script=by_script, **work, report=progress)
         figures = corpus_stats(codec.model, found, n_shown=count)

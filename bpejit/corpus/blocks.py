@@ -234,17 +234,9 @@ class ChunkReader:
         counted, start, lines = self._counted
         if counted != path or start > position:
             start = lines = 0
-        with open_input(path) as file:
-            lines += count_lines(file, start, position)
+        with open_input(path, start) as file:
+            while start < position and (data := file.read(min(_COUNTED_AT_ONCE, position - start))):
+                lines += data.count(b"\n")
+                start += len(data)
         self._counted = path, position, lines
         return lines + 1
-
-
-def count_lines(file: Any, start: int, stop: int) -> int:
-    """Return the number of line ends in a range of a file."""
-    file.seek(start)
-    found = 0
-    while start < stop and (data := file.read(min(_COUNTED_AT_ONCE, stop - start))):
-        found += data.count(b"\n")
-        start += len(data)
-    return found

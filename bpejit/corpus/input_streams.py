@@ -260,23 +260,17 @@ def spilled(stream: InputStream) -> Iterator[BinaryIO]:
     import tempfile  # not at the top: it takes 2 ms, and few inputs need it
 
     with tempfile.SpooledTemporaryFile(max_size=_SPILL_BYTES) as file:
-        while data := stream.read(_SPILL_BYTES):
-            _copy(data, file, stream.path)
+        try:
+            while data := stream.read(_SPILL_BYTES):
+                file.write(data)
+        except OSError as error:
+            raise CorpusError(
+                f"cannot copy the input `{stream.path}` to `{tempfile.gettempdir()}`: {error.strerror or error}; expected "
+                "space for it, decompressed, since its format is not read from its start to its end: set `TMPDIR` to another "
+                "folder, or give an uncompressed file"
+            ) from error
         file.seek(0)
         yield file  # type: ignore[misc]
-
-
-def _copy(data: bytes, file: Any, path: str) -> None:
-    try:
-        file.write(data)
-    except OSError as error:
-        import tempfile
-
-        raise CorpusError(
-            f"cannot copy the input `{path}` to `{tempfile.gettempdir()}`: {error.strerror or error}; expected space for it, "
-            "decompressed, since its format is not read from its start to its end: set `TMPDIR` to another folder, or give an "
-            "uncompressed file"
-        ) from error
 
 
 class _Rest:

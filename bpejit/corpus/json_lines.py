@@ -17,7 +17,7 @@ from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, large_reaso
 from bpejit.corpus.contents import BYTE_ORDER_MARK
 from bpejit.corpus.kept_columns import JsonFields, find_name, json_schema, look_up
 from bpejit.corpus.reading_options import InputOptions
-from bpejit.errors import shorten
+from bpejit.errors import CorpusError, shorten
 from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
@@ -118,34 +118,31 @@ class JsonLines(LineFormat):
             # One line at a time: a list of all lines would be a second copy of them.
             end = data.find(b"\n", position)
             line = data[position : end if end >= 0 else len(data)]
+            record = None
+            error: Callable[[SkippedRecord], CorpusError] | None = None
+            found: bytes | str
             if len(line) > limit:
-                reason = large_reason(len(line), limit, "at least ")
-                record = SkippedRecord(path, f"line {line_number(position)}", reason)
-                if not options.skip_large_records:
-                    raise too_large(record)
-                n_skipped += 1
-                shown = [*shown, record][:MOST_SHOWN]
-                position += len(line) + 1
-                continue
-            try:
-                record = loads(line)
-                value = look_up(record, name) if has_dot else record[name]
-                texts.append(value.encode())
-            except Exception:  # anything may be wrong with a record
-                found = describe_record(line, name)
-                if isinstance(found, bytes):
-                    texts.append(found)
-                    if kept is not None:
-                        kept.add(load_record(_clean(line)))
-                elif found:
-                    n_skipped += 1
-                    if options.strict or len(shown) < MOST_SHOWN:
-                        shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
-                    if options.strict:
-                        raise refuse(shown[-1]) from None
+                found = large_reason(len(line), limit, "at least ")
+                error = None if options.skip_large_records else too_large
             else:
+                try:
+                    record = loads(line)
+                    value = look_up(record, name) if has_dot else record[name]
+                    found = value.encode()
+                except Exception:  # anything may be wrong with a record
+                    found = describe_record(line, name)
+                    record = None
+                    error = refuse if options.strict else None
+            if isinstance(found, bytes):
+                texts.append(found)
                 if kept is not None:
-                    kept.add(record)
+                    kept.add(load_record(_clean(line)) if record is None else record)
+            elif found:
+                n_skipped += 1
+                if error is not None or len(shown) < MOST_SHOWN:
+                    shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
+                if error is not None:
+                    raise error(shown[-1])
             position += len(line) + 1
         return *join_documents(texts), Skipped(n_skipped, tuple(shown)), None if kept is None else kept.packed()
 

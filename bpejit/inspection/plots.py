@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
     """
     ax = new_axes(ax)
     longest = 0
-    for (name, model), color in zip(models.items(), cycle(COLORS), strict=False):
+    for name, model, color in _colored(models):
         lengths = token_properties(model).lengths
         numbers = np.bincount(np.minimum(lengths[lengths > 0], 40))
         longest = max(longest, numbers.size)
@@ -79,7 +79,7 @@ def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
     ax : matplotlib Axes, optional
     """
     ax = new_axes(ax)
-    for (name, values), color in zip(counts.items(), cycle(COLORS), strict=False):
+    for name, values, color in _colored(counts):
         ordered = np.sort(values[values > 0])[::-1]
         if ordered.size:
             at = _sampled(ordered.size)
@@ -102,7 +102,7 @@ def plot_compression(models: Mapping[str, Model], counts: Mapping[str, Array], n
     ax : matplotlib Axes, optional
     """
     ax = new_axes(ax)
-    for (name, model), color in zip(models.items(), cycle(COLORS), strict=False):
+    for name, model, color in _colored(models):
         sizes, tokens = compression_curve(model, merge_parts(model), counts[name])
         at = _sampled(sizes.size)
         ax.plot(sizes[at], n_bytes / np.maximum(tokens[at], 1), color=color, label=_label(name))
@@ -126,7 +126,7 @@ def plot_groups(ratios: Mapping[str, Sequence[float]], groups: Sequence[str], ax
     """
     ax = new_axes(ax)
     height = 0.8 / max(len(ratios), 1)
-    for index, ((name, values), color) in enumerate(zip(ratios.items(), cycle(COLORS), strict=False)):
+    for index, (name, values, color) in enumerate(_colored(ratios)):
         ax.barh(np.arange(len(groups)) + index * height, values, height, color=color, label=_label(name))
     ax.set_yticks(np.arange(len(groups)) + 0.4 - height / 2, [_label(name) for name in groups], parse_math=False)
     ax.invert_yaxis()
@@ -160,6 +160,13 @@ def svg_of(draw: Callable[[], Axes], title: str) -> str:
     text = data.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+
+
+def _colored(series: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield the name, the values and the color of each series."""
+    colors = cycle(COLORS)
+    for name, values in series.items():
+        yield name, values, next(colors)
 
 
 def _label(name: str) -> str:

@@ -25,7 +25,6 @@ from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
-    SuspiciousTokens,
     TokenProperties,
     compare_vocabularies,
     find_suspicious_tokens,
@@ -50,10 +49,10 @@ TITLES = {
 _ALIGNMENT = 8
 
 
-def token_flags(properties: TokenProperties, suspicious: SuspiciousTokens) -> Array:
+def token_flags(properties: TokenProperties, suspicious: dict[str, Array]) -> Array:
     """Return the kinds of all tokens, as uint8 [vocab_size] of bits."""
     flags = np.zeros(properties.lengths.size, dtype=np.uint8)
-    chosen = {**properties._asdict(), **suspicious._asdict()}
+    chosen = {**properties._asdict(), **suspicious}
     for bit, kind in enumerate(KINDS):
         flags[chosen[kind]] |= np.uint8(1 << bit)
     return flags

@@ -141,53 +141,38 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
     return first + np.arange(parts.order.size + 1), tokens
 
 
-class SuspiciousTokens(NamedTuple):
-    """Ids of suspicious tokens by kind, each in ascending order.
+def find_suspicious_tokens(codec: Codec) -> dict[str, Array]:
+    """Return the ids of the suspicious tokens of a vocabulary by kind, each in ascending order; special tokens are none.
 
-    Parameters
-    ----------
-    unreachable : int64 [n]
-        Never produced: encoding the text of the token gives other tokens.
-    mojibake : int64 [n]
-        Text in UTF-8 that was decoded in another encoding, or replacement characters.
-    long : int64 [n]
-        At least `LONG_BYTES` bytes.
-    private : int64 [n]
-        Like an e-mail or internet address, a telephone number, or a key.
-    control : int64 [n]
-        With control, bidirectional or other invisible characters.
+    Returns
+    -------
+    dict of str to int64 [n]
+        `unreachable` tokens are never produced: encoding the text of the token gives other tokens. `mojibake` is text in UTF-8
+        that was decoded in another encoding, or replacement characters. `long` tokens have at least `LONG_BYTES` bytes.
+        `private` ones are like an e-mail or internet address, a telephone number, or a key. `control` ones have control,
+        bidirectional or other invisible characters.
     """
-
-    unreachable: Array
-    mojibake: Array
-    long: Array
-    private: Array
-    control: Array
-
-
-def find_suspicious_tokens(codec: Codec) -> SuspiciousTokens:
-    """Return the suspicious tokens of a vocabulary; special tokens are none."""
     model = codec.model
     properties = token_properties(model)
     texts = {number: token for number, token in sorted(model.tokens.items()) if number not in model.special_vocab}
-    mojibake, private, control = [], [], []
+    found: dict[str, list[int]] = {"mojibake": [], "long": [], "private": [], "control": []}
     for number, token in texts.items():
+        if len(token) >= LONG_BYTES:
+            found["long"].append(number)
         if len(token) >= 5 and _PRIVATE.search(token):
-            private.append(number)
+            found["private"].append(number)
         if token.isascii() and token.isalnum():
             continue
         try:
             text = token.decode("utf-8")
         except UnicodeDecodeError:
             continue
-        if not text.isprintable() and any(not c.isprintable() and c not in NAMED_ESCAPES for c in text) and len(token) > 1:
-            control.append(number)
+        if len(token) > 1 and any(not c.isprintable() and c not in NAMED_ESCAPES for c in text):
+            found["control"].append(number)
         if not text.isascii() and _is_mojibake(text):
-            mojibake.append(number)
-    ids = np.array(list(texts), dtype=np.int64)
-    long = ids[properties.lengths[ids] >= LONG_BYTES]
-    kinds = (np.array(found, dtype=np.int64) for found in (mojibake, long, private, control))
-    return SuspiciousTokens(_find_unreachable_tokens(codec, texts, properties.partial), *kinds)
+            found["mojibake"].append(number)
+    kinds = {kind: np.array(numbers, dtype=np.int64) for kind, numbers in found.items()}
+    return {"unreachable": _find_unreachable_tokens(codec, texts, properties.partial), **kinds}
 
 
 def _is_mojibake(text: str) -> bool:

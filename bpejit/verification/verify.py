@@ -266,12 +266,19 @@ def _missing(name: str, cause: ImportError) -> BpejitError:
     return BpejitError(f"`{name}` is not installed ({cause}); expected it, to compare with: `pip install {name}`")
 
 
+def _recognized(path: str | os.PathLike[str] | None) -> tuple[str, Path]:
+    """Return the format and the location of the file that a tokenizer was loaded from."""
+    if path is None or not Path(path).exists():
+        return "bpejit", Path()
+    return recognize(path)
+
+
 def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
     try:
         from tokenizers import Tokenizer as HuggingFace
     except ImportError as cause:
         raise _missing("tokenizers", cause) from cause
-    kind, location = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    kind, location = _recognized(path)
     if kind == "hf" and location.suffix != ".gz":
         other = HuggingFace.from_file(str(location / "tokenizer.json" if location.is_dir() else location))
     else:
@@ -289,7 +296,7 @@ def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Refe
         from tiktoken.load import load_tiktoken_bpe
     except ImportError as cause:
         raise _missing("tiktoken", cause) from cause
-    kind, location = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    kind, location = _recognized(path)
     model = tokenizer.model
     ranks = load_tiktoken_bpe(str(location)) if kind == "tiktoken" and location.suffix != ".gz" else dict(model.ids)
     other = tiktoken.Encoding(

@@ -37,13 +37,13 @@ def test_suspicious_tokens():
     def tokens(ids):
         return {model.tokens[number] for number in ids.tolist()}
 
-    assert b"someone@example.com" in tokens(found.private)
-    assert "Ã©tÃ©".encode() in tokens(found.mojibake)
-    assert b"=" * 64 in tokens(found.long)
-    assert {HOSTILE[6], HOSTILE[8], HOSTILE[9]} <= tokens(found.control)
-    assert b"<img src" in tokens(found.unreachable)  # the pattern splits it
-    assert b"someone" not in tokens(found.unreachable)
-    assert b"\xe4\xb8" not in tokens(found.unreachable)
+    assert b"someone@example.com" in tokens(found["private"])
+    assert "Ã©tÃ©".encode() in tokens(found["mojibake"])
+    assert b"=" * 64 in tokens(found["long"])
+    assert {HOSTILE[6], HOSTILE[8], HOSTILE[9]} <= tokens(found["control"])
+    assert b"<img src" in tokens(found["unreachable"])  # the pattern splits it
+    assert b"someone" not in tokens(found["unreachable"])
+    assert b"\xe4\xb8" not in tokens(found["unreachable"])
 
 
 def test_plots_return_axes():
