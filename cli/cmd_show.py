@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
     from bpejit.inspection.split_text import SplitText
-    from bpejit.inspection.token_rows import MergeStep, TokenRow
+    from bpejit.inspection.token_rows import TokenRow
     from bpejit.splitting import Splitter
 
 
@@ -70,19 +70,7 @@ def show(
     rows = token_rows(codec, data)
     merges = _trace(codec, data) if with_merges else None
     if this_command().json:
-        traced: list[dict[str, Any]] | None = (
-            None
-            if merges is None
-            else [
-                {
-                    "pretoken": piece,
-                    "steps": [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in steps],
-                    "result": final,
-                }
-                for piece, steps, final in merges
-            ]
-        )
-        write_json(tokenizer=tokenizer.path, bytes=len(data), tokens=list(map(_token_fields, rows)), merges=traced)
+        write_json(tokenizer=tokenizer.path, bytes=len(data), tokens=list(map(_token_fields, rows)), merges=merges)
         return
     console = color_console(color)
     if merges is not None:
@@ -112,7 +100,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
         return file.read()
 
 
-def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list[bytes]]]:
+def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
     from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes
 
@@ -120,8 +108,12 @@ def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list
     found = dict.fromkeys(piece for piece, special in pretokens(codec, data) if not special)
     with codec.workspace() as workspace:
         encoded = codec.encoder.encode_pretokens(list(found), workspace)
-    tokens = [[token_bytes(codec.model, number) for number in ids.tolist()] for ids in encoded]
-    return [(piece, tracer.steps(piece), final) for piece, final in zip(found, tokens, strict=True)]
+    traced = []
+    for piece, ids in zip(found, encoded, strict=True):
+        steps = [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in tracer.steps(piece)]
+        result = [token_bytes(codec.model, number) for number in ids.tolist()]
+        traced.append({"pretoken": piece, "steps": steps, "result": result})
+    return traced
 
 
 def _token_fields(row: TokenRow) -> dict[str, Any]:
@@ -148,14 +140,16 @@ def _write_rows(rows: list[TokenRow], console: Console | None, *, with_ids: bool
         _write(console, line, [row.data], first=number, enclosed=True)
 
 
-def _write_merges(merges: list[tuple[bytes, list[MergeStep], list[bytes]]], console: Console | None) -> None:
-    for piece, steps, final in merges:
-        lines: list[tuple[str, list[bytes]]] = [("bytes", [piece[index : index + 1] for index in range(len(piece))])]
-        lines += [("whole" if step.rank is None else f"{step.rank}", list(step.tokens)) for step in steps]
+def _write_merges(merges: list[dict[str, Any]], console: Console | None) -> None:
+    for merge in merges:
+        piece, steps, final = merge["pretoken"], merge["steps"], merge["result"]
+        lines = [("bytes", [piece[index : index + 1] for index in range(len(piece))])]
+        lines += [("whole" if step["rank"] is None else f"{step['rank']}", step["result"]) for step in steps]
         if not steps and len(piece) > 1 and len(final) < len(piece):
             lines.append(("result", final))  # too long to be traced
-        for label, tokens in [*((f"{label:>8}  ", tokens) for label, tokens in lines), ("", [])]:
-            _write(console, label, tokens, style="dim")
+        for label, tokens in lines:
+            _write(console, f"{label:>8}  ", tokens, style="dim")
+        _write(console, "", [])
 
 
 def _write(

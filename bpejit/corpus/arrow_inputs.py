@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.corpus.base import DocumentsChunk, InputFormat, documents_block, share
+from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.blocks import AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import (
     MOST_DECODED,
@@ -255,9 +255,7 @@ class RowGroupsChunk(NamedTuple):
             table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
             data, ends, skipped, kept = read_rows(table, self.path, self.first_row, options)
         columns = None if kept is None else pack_rows(kept)
-        return documents_block(
-            reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped, columns=columns
-        )
+        return DocumentsChunk(data, ends, options.allow_special, self.n_read, skipped, columns).read(reader)
 
 
 class Arrow(InputFormat):

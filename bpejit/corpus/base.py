@@ -321,7 +321,7 @@ class LinesChunk(NamedTuple):
         texts, ends, skipped, columns = self.form.parse(lines, self.options, self.path, line_number)
         lines = b""  # freed before the texts are copied
         specials = self.form.has_specials(self.options)
-        return documents_block(reader, texts, ends, specials=specials, n_read=self.n_read, skipped=skipped, columns=columns)
+        return DocumentsChunk(texts, ends, specials, self.n_read, skipped, columns).read(reader)
 
     def _read_lines(self) -> tuple[bytes, int]:
         """Return the lines of the range, and the position of the first one in the file."""
@@ -358,7 +358,7 @@ class DocumentsChunk(NamedTuple):
 
     Parameters
     ----------
-    data : uint8 [n]
+    data : bytes, or uint8 [n]
         The texts of the documents, adjacent.
     ends : int64 [documents]
     specials : bool
@@ -368,39 +368,27 @@ class DocumentsChunk(NamedTuple):
     skipped : Skipped
     columns : bytes, optional
         A row for each document.
+    separated : bool
+        Whether the separator also ends documents.
     """
 
-    data: Array
+    data: bytes | Array
     ends: Array
     specials: bool = False
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
     columns: bytes | None = None
+    separated: bool = False
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
-        return documents_block(reader, **self._asdict())
-
-
-def documents_block(
-    reader: ChunkReader,
-    data: bytes | Array,
-    ends: Array,
-    *,
-    specials: bool,
-    n_read: int,
-    skipped: Skipped = NOTHING_SKIPPED,
-    separated: bool = False,
-    columns: bytes | None = None,
-) -> Block:
-    """Copy documents to the buffer of a reader, and return them as a block; the other parameters are those of `Block`."""
-    n_bytes = len(data)
-    if reader.normalize_newlines:
-        data, ends = normalize_documents(bytes(data), ends)
-    size = len(data)
-    text = reader.buffer(size)
-    text[:size] = np.frombuffer(data, np.uint8)
-    return Block(text, size, size, True, ends, specials, separated, n_bytes, n_read, skipped, columns)
+        data, ends, specials, n_read, skipped, columns, separated = self
+        if reader.normalize_newlines:
+            data, ends = normalize_documents(bytes(data), ends)
+        size = len(data)
+        text = reader.buffer(size)
+        text[:size] = np.frombuffer(data, np.uint8)
+        return Block(text, size, size, True, ends, specials, separated, len(self.data), n_read, skipped, columns)
 
 
 def normalize_newlines(data: bytes) -> bytes:

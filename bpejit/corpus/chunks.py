@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import padded_text
 from bpejit.corpus.base import (
     DocumentsChunk,
     divide_documents,
-    documents_block,
     join_documents,
-    normalize_documents,
     normalize_newlines,
 )
 from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
@@ -67,25 +65,23 @@ class FilesChunk(NamedTuple):
         ends = np.cumsum(np.array(self.stops, np.int64) - np.array(self.starts, np.int64))
         size = int(ends[-1])
         text = reader.buffer(size)
-        view = memoryview(text)  # type: ignore[arg-type]
         if None not in self.kept and not any(self.starts):
             text[:size] = np.frombuffer(b"".join(self.kept), np.uint8)  # type: ignore[arg-type]
-            return self._block(reader, text, ends)
+        else:
+            self._fill(memoryview(text))  # type: ignore[arg-type]
+        if reader.normalize_newlines:
+            return DocumentsChunk(text[:size], ends, True, size, separated=self.separated).read(reader)
+        return Block(text, size, size, True, ends, True, self.separated, size, size)
+
+    def _fill(self, view: memoryview) -> None:
         position = 0
         for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
+            target = view[position : position + stop - start]
             if data is not None:
-                view[position : position + stop - start] = data[start:stop]
+                target[:] = data[start:stop]
             else:
-                fill_range(path, start, view[position : position + stop - start])
+                fill_range(path, start, target)
             position += stop - start
-        return self._block(reader, text, ends)
-
-    def _block(self, reader: ChunkReader, text: Array, ends: Array) -> Block:
-        size = int(ends[-1])
-        if reader.normalize_newlines:
-            data, ends = normalize_documents(text[:size].tobytes(), ends)
-            return documents_block(reader, data, ends, specials=True, n_read=size, separated=self.separated)
-        return Block(text, size, size, True, ends, True, self.separated, size, size)
 
 
 __all__ = ["CHUNK_BYTES", "CUT_WINDOW", "Chunk", "ChunkReader", "Chunker"]

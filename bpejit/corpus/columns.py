@@ -160,18 +160,14 @@ def _too_large(path: str, rows: Array, lengths: Array, options: InputOptions) ->
 
 def _as_arrays(array: Any) -> tuple[Array, Array]:
     pyarrow = import_extra("pyarrow", "a column of strings")
-    kind = str(array.type)
-    if kind.endswith("_view"):
-        array = array.cast(pyarrow.large_binary() if kind == "binary_view" else pyarrow.large_string())
-    _, offset_buffer, data_buffer = array.buffers()
     if not len(array):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
-    dtype = np.int64 if str(array.type).startswith("large_") else np.int32
-    offsets = np.frombuffer(offset_buffer, dtype)[array.offset : array.offset + len(array) + 1]
+    large = array.cast(pyarrow.large_binary() if "binary" in str(array.type) else pyarrow.large_string())
+    _, offset_buffer, data_buffer = large.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[large.offset : large.offset + len(large) + 1]
     start = int(offsets[0])
-    stop = int(offsets[-1])
-    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[start:stop]
-    return data, offsets[1:].astype(np.int64) - start
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[start : int(offsets[-1])]
+    return data, offsets[1:] - start
 
 
 def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:

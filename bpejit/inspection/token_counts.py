@@ -22,12 +22,11 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError, shorten
-from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
+from bpejit.inspection.scripts import OTHER, SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.tables import Row
 from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
-from bpejit.model import Model
 
 _MOST_PARTS = 16
 """Number of counts of chunks that are summed together."""
@@ -142,8 +141,8 @@ class ChunkTokens:
     counts : tuple of (int64 [used], int64 [used])
         The ids that occur, and how often.
     measures : TextMeasures
-    undetermined : int64 [scripts, 3], optional
-        Tokens, bytes and characters of the tokens whose script depends on the text, by script.
+    by_script : int64 [scripts, 3], optional
+        Tokens, and their bytes and characters.
     n_read : int
         Bytes of the input.
     skipped : Skipped
@@ -152,7 +151,7 @@ class ChunkTokens:
 
     counts: tuple[Array, Array]
     measures: TextMeasures
-    undetermined: Array | None
+    by_script: Array | None
     n_read: int
     skipped: Skipped
 
@@ -177,29 +176,27 @@ class CountTokensWorker:
         else:
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
         counts = count_distinct(ids, self._vocab_size)
-        return ChunkTokens(counts, measures, self._resolve(ids, block.text, block.cut), block.n_read, block.skipped)
+        return ChunkTokens(counts, measures, self._count_scripts(ids, block.text, block.cut), block.n_read, block.skipped)
 
-    def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
-        """Return the sums over the tokens whose script depends on the text."""
+    def _count_scripts(self, ids: Array, text: Array, cut: int) -> Array | None:
+        """Return the sums of all tokens; those whose script depends on the text are looked up there."""
         if self._scripts is None:
             return None
-        sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
-        unknown = np.flatnonzero(self._scripts[ids] == UNDETERMINED)
-        if not unknown.size:
-            return sums
-        lengths = self._encoder.token_lengths(ids)
+        properties = token_properties(self._encoder.model)
+        scripts = self._scripts[ids]
+        lengths = properties.lengths[ids]
+        characters = properties.characters[ids]
+        unknown = np.flatnonzero(scripts == UNDETERMINED)
         ends = np.cumsum(lengths)
-        if int(ends[-1]) != cut:  # a normalizer changed the text
-            sums[-1] = unknown.size, int(lengths[unknown].sum()), 0
-            return sums
-        ends = ends[unknown]
-        starts = ends - lengths[unknown]
-        scripts = scripts_around(text, starts, ends, self._table)
-        heads = np.concatenate([[0], np.cumsum((text[:cut] & 0xC0) != 0x80)])
-        columns = (np.ones(unknown.size), lengths[unknown], heads[ends] - heads[starts])
-        for column, values in enumerate(columns):
-            sums[:, column] = np.bincount(scripts, weights=values, minlength=len(SCRIPTS)).astype(np.int64)
-        return sums
+        if unknown.size and int(ends[-1]) == cut:
+            ends = ends[unknown]
+            scripts[unknown] = scripts_around(text, ends - lengths[unknown], ends, self._table)
+        else:  # a normalizer changed the text
+            scripts[unknown] = OTHER
+            characters[unknown] = 0
+        columns = (np.ones(ids.size), lengths, characters)
+        sums = [np.bincount(scripts, weights=column, minlength=len(SCRIPTS)) for column in columns]
+        return np.stack(sums, axis=1).astype(np.int64)
 
     def finish(self) -> None:
         """Return None: there is no combined result."""
@@ -262,7 +259,7 @@ def count_inputs(
     report("encode", 0, total, "bytes")
     nothing = np.zeros(0, np.int64)
     groups = dict.fromkeys(names, TokenCounts(nothing, nothing, TextMeasures()))  # also of sources without chunks
-    undetermined = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
+    sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
     done, skipped = 0, NOTHING_SKIPPED
     results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in spread.map_chunks(job, chunks()))
     for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):
@@ -276,7 +273,7 @@ def count_inputs(
                 if len(parts) == _MOST_PARTS:
                     parts = [sum_counts(parts, size)]
                 text = text.followed_by(result.measures)
-                undetermined += 0 if result.undetermined is None else result.undetermined
+                sums += 0 if result.by_script is None else result.by_script
                 done += result.n_read
                 skipped += result.skipped
                 report("encode", done, total, "bytes")
@@ -286,8 +283,7 @@ def count_inputs(
     measured = reduce(TextMeasures.beside, (counts.measures for counts in groups.values()), TextMeasures())
     check_texts(measured.bytes, skipped, [source.path for source in sources])
     counted = TokenCounts(*merged, measured)
-    found = _script_counts(codec.model, counted, undetermined) if by_script else ()
-    scripts = sorted(found, key=lambda entry: -entry["bytes"])
+    scripts = _script_rows(sums, measured.word_counts) if by_script else []
     return InputCounts(counted, groups, scripts, skipped)
 
 
@@ -308,19 +304,10 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
             )
 
 
-def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[Row]:
-    properties = token_properties(model)
-    scripts = token_scripts(model, ScriptTable())[counted.ids]
-    columns = (
-        np.ones(counted.ids.size, dtype=np.int64),
-        properties.lengths[counted.ids],
-        properties.characters[counted.ids],
-    )
-    for index, script in enumerate(SCRIPTS):
-        chosen = scripts == index
-        tokens, n_bytes, characters = (
-            int((counted.counts * column)[chosen].sum()) + int(undetermined[index, at]) for at, column in enumerate(columns)
-        )
-        words = int(counted.measures.word_counts[index])
+def _script_rows(sums: Array, word_counts: Array) -> list[Row]:
+    """Return the figures of scripts that have tokens or words, in descending order of bytes."""
+    rows = []
+    for script, (tokens, n_bytes, characters), words in zip(SCRIPTS, sums.tolist(), word_counts.tolist(), strict=True):
         if tokens or words:
-            yield {"script": script, **text_figures(tokens, n_bytes, characters, words)}
+            rows.append({"script": script, **text_figures(tokens, n_bytes, characters, words)})
+    return sorted(rows, key=lambda row: -row["bytes"])

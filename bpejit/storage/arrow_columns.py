@@ -98,13 +98,11 @@ class ColumnRows:
 
 def row_sizes(batch: Any) -> Array:
     """Return the bytes of each row of a record batch, as int64 [rows]: those of strings exactly, others on average."""
+    compute = import_extra("pyarrow.compute", _PURPOSE)
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
-        kind = str(column.type)
-        if kind in ("string", "binary", "large_string", "large_binary") and column.buffers()[1] is not None:
-            dtype = np.int64 if kind.startswith("large") else np.int32
-            offsets = np.frombuffer(column.buffers()[1], dtype=dtype)[column.offset : column.offset + len(column) + 1]
-            sizes += np.diff(offsets)
+        if str(column.type) in ("string", "binary", "large_string", "large_binary"):
+            sizes += compute.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
         elif batch.num_rows:
             sizes += column.nbytes // batch.num_rows
     return sizes
