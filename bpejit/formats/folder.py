@@ -126,7 +126,14 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     if unicode is not None:
         return replace(model, unicode=unicode)
     if model.unicode is not None:
-        _check_unicode(model.unicode, own_path)
+        from bpejit.splitting.unicode_versions import check_unicode
+
+        try:
+            check_unicode(model.unicode)
+        except PatternError as error:
+            raise TokenizerFormatError(
+                f"`{own_path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids are acceptable"
+            ) from error
     store_parsed(own_data, model, {key: content[key] for key in ("tokenizer_file", "tokenizer_file_sha256", "pattern")})
     return model
 
@@ -187,17 +194,6 @@ def _read_tokenizer_file(own: Fields, folder: Path) -> tuple[Path, bytes]:
             "restore the file, or save the tokenizer again"
         )
     return path, data
-
-
-def _check_unicode(version: str, path: Path) -> None:
-    from bpejit.splitting.unicode_versions import check_unicode
-
-    try:
-        check_unicode(version)
-    except PatternError as error:
-        raise TokenizerFormatError(
-            f"`{path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids are acceptable"
-        ) from error
 
 
 def _check_version(own: Fields, path: Path) -> None:

@@ -170,6 +170,9 @@ def _is_ours(folder: Path, name: str) -> bool:
 
 
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
+    preparation = None
+    if model.pipeline is not None:
+        preparation = {name: json.loads(getattr(model.pipeline, name)) for name in PREPARATION_STEPS}
     fields = {
         "format": FORMAT,
         "format_version": _format_version(model),
@@ -187,7 +190,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "unicode": model.unicode,
         "ranked": model.ranked,
         "ignore_merges": model.ignore_merges,
-        "preparation": _pipeline_fields(model),
+        "preparation": preparation,
         "token_flags": {text: flags._asdict() for text, flags in model.token_flags.items()},
         "post_processor": json.loads(model.post_processor),
         "tie_break": model.tie_break,
@@ -208,12 +211,6 @@ def _format_version(model: Model) -> int:
         return FORMAT_VERSION
     plain = not (model.ranked or model.ignore_merges or model.pipeline or model.token_flags)
     return 1 if plain and model.post_processor == "null" else 2
-
-
-def _pipeline_fields(model: Model) -> dict[str, Any] | None:
-    if model.pipeline is None:
-        return None
-    return {name: json.loads(getattr(model.pipeline, name)) for name in PREPARATION_STEPS}
 
 
 def _plain_value(value: Any) -> Any:

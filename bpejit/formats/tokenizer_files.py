@@ -129,23 +129,18 @@ def write_files(
 
     The number of bytes of each token is at `lengths_path`, and `last` is the file that describes the others.
     """
-    lengths = token_bytes_npy(model)
-    named = {lengths_path: lengths} if lengths is not None else {}
-    every = [*contents.items(), *named.items(), last]
-    removed = [*stale, *([] if named else [lengths_path])]
-    with replacing_all([path for path, _ in every], remove=removed) as files:
-        for file, (_, data) in zip(files, every, strict=True):
-            file.write(data)
-
-
-def token_bytes_npy(model: Model) -> bytes | None:
-    """Return the content of `token_bytes.npy`, or None if few of the ids are used, so that it would be large."""
     lengths = token_lengths(model)
+    every = dict(contents)
     if lengths is None:
-        return None
-    data = io.BytesIO()
-    np.lib.format.write_array(data, np.array(lengths, dtype="<i4"), version=(1, 0))
-    return data.getvalue()
+        stale = [*stale, lengths_path]
+    else:
+        array = io.BytesIO()
+        np.lib.format.write_array(array, np.array(lengths, dtype="<i4"), version=(1, 0))
+        every[lengths_path] = array.getvalue()
+    every[last[0]] = last[1]
+    with replacing_all(list(every), remove=list(stale)) as files:
+        for file, data in zip(files, every.values(), strict=True):
+            file.write(data)
 
 
 def token_lengths(model: Model) -> list[int] | None:

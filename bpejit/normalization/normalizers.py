@@ -108,7 +108,7 @@ def _read_change(fields: Fields, unicode: str | None) -> Change:
         case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
             return Change(partial(normalized, form), partial(form_sources, form))
         case "Lowercase":
-            return Change(lowered, _lowered_sources)
+            return Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED))))
         case "Prepend":
             return _edit(_start, _inserted(fields, "prepend"))
         case "Replace":
@@ -130,20 +130,11 @@ def _inserted(fields: Fields, key: str) -> str:
     return text
 
 
-def _map_bytes(text: str) -> str:
-    return encode_byte_characters(text.encode("utf-8", "surrogateescape"))
-
-
-def _map_bytes_sources(text: str) -> Sources:
-    return repeated(widths(text))
-
-
-MAP_BYTES = Change(_map_bytes, _map_bytes_sources)
+MAP_BYTES = Change(
+    lambda text: encode_byte_characters(text.encode("utf-8", "surrogateescape")),
+    lambda text: repeated(widths(text)),
+)
 """Replaces the bytes of a text by GPT-2's byte characters."""
-
-
-def _lowered_sources(text: str) -> Sources:
-    return repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED)))
 
 
 # ---- changes that replace ranges of a text by the same content

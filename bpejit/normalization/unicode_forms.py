@@ -102,8 +102,7 @@ def is_normalized(form: Form, text: str) -> bool:
 
 @cache
 def _lower_table() -> dict[int, str]:
-    table = {point: lower for point in range(0x11000) if (lower := chr(point).lower()) != chr(point)}
-    table.update((point, lower) for point in range(0x11000, 0x20000) if (lower := chr(point).lower()) != chr(point))
+    table = {point: lower for point in range(0x20000) if (lower := chr(point).lower()) != chr(point)}
     for low, high, small in _LATER_CASES:
         table.update((point, chr(small + point - low)) for point in range(low, high + 1))
     return table
