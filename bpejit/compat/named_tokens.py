@@ -18,7 +18,7 @@ from bpejit.errors import (
 )
 from bpejit.formats.huggingface_writing import pre_tokenizer
 from bpejit.model import Model, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.byte_characters import decoded_or_none, encode_byte_characters
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.tokenizer_config import NAMED
@@ -196,10 +196,8 @@ class NamedTokens:
 
 
 def _token_bytes(token: str) -> bytes:
-    try:
-        return decode_byte_characters(token)
-    except UnicodeEncodeError:
-        return token.encode("utf-8", "replace")
+    decoded = decoded_or_none(token)
+    return token.encode("utf-8", "replace") if decoded is None else decoded
 
 
 @dataclass(frozen=True)
@@ -241,11 +239,8 @@ def as_added_token(token: Any, *, special: bool) -> AddedToken:
 
 def _known_id(model: Model, text: str, following: int) -> int:
     """Return the id of the token that `tokenizer.json` writes as a text, or `following` if there is none."""
-    try:
-        data = decode_byte_characters(text)
-    except UnicodeEncodeError:
-        return following
-    token_id = model.ids.get(data)
+    data = decoded_or_none(text)
+    token_id = None if data is None else model.ids.get(data)
     if token_id is None:
         return following
     if data != special_bytes(text):

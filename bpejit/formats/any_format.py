@@ -114,7 +114,11 @@ def load_model(path: StrPath, *, regex_timeout: float | None = REGEX_TIMEOUT, **
 
         check_unicode(unicode)
     if is_remote(path):
-        with _fetched(str(path)) as local:
+        with _copied(str(path), error=TokenizerFormatError) as (local, before):
+            if not before:
+                raise TokenizerFormatError(
+                    f"cannot read `{path}`: there is no tokenizer; expected an existing one: check the address"
+                )
             return load_model(local, regex_timeout=regex_timeout, **given)
     path = download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else Path(path)
     name, location = recognize(path)
@@ -288,17 +292,6 @@ def save_model(
 
 
 # ---- URLs
-
-
-@contextmanager
-def _fetched(url: str) -> Iterator[Path]:
-    """Yield a copy of a tokenizer at a URL, a file or a folder; errors in the context name the URL."""
-    with _copied(url, error=TokenizerFormatError) as (local, before):
-        if not before:
-            raise TokenizerFormatError(
-                f"cannot read `{url}`: there is no tokenizer; expected an existing one: check the address"
-            )
-        yield local
 
 
 @contextmanager

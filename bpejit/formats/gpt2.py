@@ -27,7 +27,7 @@ from bpejit.formats.missing_parts import (
 )
 from bpejit.formats.tokenizer_files import END_OF_WORD, broken_line, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
+from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, decoded_or_none, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.files import StrPath, parse_json, read_file
 from bpejit.utf8 import has_surrogates
@@ -245,10 +245,8 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
             raise TokenizerFormatError(
                 f"`{path}`: the token {shorten(text)} has the id {shorten(token_id)}; expected a whole number"
             )
-        try:
-            token = special_bytes(text) if text in plain else decode_byte_characters(text)
-        except UnicodeEncodeError:
-            token = special_bytes(text)
+        decoded = None if text in plain else decoded_or_none(text)
+        token = special_bytes(text) if decoded is None else decoded
         if token_id in vocab:
             raise TokenizerFormatError(
                 f"`{path}`: the tokens {shorten(texts[vocab[token_id]])} and {shorten(text)} both have the id {token_id}; "

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -26,7 +25,7 @@ from bpejit.errors import PatternError, shorten
 from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters
+from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.splitting.presets import PRESETS, Pattern, stages_of
@@ -50,9 +49,7 @@ def special_token_obstacle(model: Model) -> str | None:
     for text, token_id in model.special_tokens.items():
         if has_surrogates(text):
             return f"the special token {shorten(text)} is not valid UTF-8"
-        decoded = None
-        with suppress(UnicodeEncodeError):
-            decoded = decode_byte_characters(text)
+        decoded = decoded_or_none(text)
         ordinary = None if decoded is None else model.find(decoded)
         if ordinary is not None and ordinary != token_id:
             return f"the special token {shorten(text)} is written like the ordinary token {shorten(decoded)}"

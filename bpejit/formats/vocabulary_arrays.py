@@ -27,7 +27,7 @@ from bpejit.arrays import Array, ByteStrings
 from bpejit.jit import cache, fingerprint
 from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
-from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters
+from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.packed_tokens import PackedMerges, PackedTokens, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
@@ -136,11 +136,8 @@ def _quoted_specials(model: Model) -> tuple[list[bytes], list[int]]:
     """Return the special tokens that are not written like an ordinary token, as JSON strings, and their ids."""
     found, ids = [], []
     for text, token_id in model.special_tokens.items():
-        try:
-            written_alike = model.find(decode_byte_characters(text)) is not None
-        except UnicodeEncodeError:
-            written_alike = False
-        if not written_alike:
+        decoded = decoded_or_none(text)
+        if decoded is None or model.find(decoded) is None:
             # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
             quoted = json.dumps(text) if has_surrogates(text) else encode_basestring(text)
             found.append(quoted.encode())

@@ -43,3 +43,11 @@ def decode_byte_characters(text: str) -> bytes:
     b' the'
     """
     return codecs.charmap_encode(text, "strict", _BYTES)[0]
+
+
+def decoded_or_none(text: str) -> bytes | None:
+    """Return the bytes of a text in byte characters, or None if a character represents no byte."""
+    try:
+        return decode_byte_characters(text)
+    except UnicodeEncodeError:
+        return None
