@@ -44,6 +44,8 @@ class GrowingFile:
         The hash of the content then.
     position : int
         Bytes before the content, space for a header.
+    alongside : bool
+        See `Hasher`.
 
     Raises
     ------
@@ -53,11 +55,19 @@ class GrowingFile:
         If it does not contain what it did.
     """
 
-    def __init__(self, path: Path, size: int = 0, sha256: str | None = None, *, position: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        size: int = 0,
+        sha256: str | None = None,
+        *,
+        position: int = 0,
+        alongside: bool = True,
+    ) -> None:
         self.path = path
         self.size = self._synced = size
         self._position = position
-        self._hasher = Hasher()
+        self._hasher = Hasher(alongside=alongside)
         self._file: BinaryIO = path.open("r+b" if size else "wb", buffering=0)
         try:
             found = self._file.seek(0, 2)

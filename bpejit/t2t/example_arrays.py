@@ -18,7 +18,7 @@ from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
 from bpejit.kernels.t2t.record_writing import FRAME_BYTES, TAG_1, measure_examples, put_examples
-from bpejit.t2t.tfrecords import crc_tables, find_records, parse_example
+from bpejit.t2t.tfrecords import crc_tables, find_records, order_records, parse_example
 
 Lists = tuple[Array, Array]
 """The lists of one feature: integers [ids], and `starts` int64 [n + 1]."""
@@ -233,9 +233,5 @@ def _read_any(data: Array, starts: Array, names: Sequence[str] | None) -> dict[s
 def warm_records() -> None:
     """Call the kernels of this module, without protocol buffers, so that `bpejit.warmup` compiles them."""
     data, starts = write_examples({"a": (np.ones(2, dtype=np.int64), np.arange(3))})
-    find_records(data)
-    keys, key_starts = _key_fields(["a"])
-    bounds, counts = np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    record_reading.find_lists(data, starts, keys, key_starts, bounds, counts)
-    record_reading.decode_varints(data, bounds, np.zeros(2, dtype=np.int64))
-    record_reading.gather_records(data, starts, starts[:0], np.zeros(TEXT_PADDING, dtype=np.uint8))
+    read_examples(data, find_records(data), names=["a"])
+    order_records(data, starts, starts[:0])

@@ -155,7 +155,7 @@ class ShardSink(PartSink):
         self._files = []
         self._open: dict[int, GrowingFile] = {}
         for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):
-            file = GrowingFile(folder / name, size, sha256)
+            file = GrowingFile(folder / name, size, sha256, alongside=False)
             file.close()
             self._files.append(file)
         self._records = list(known["records"])
