@@ -42,22 +42,22 @@ test: $(READY) ## run all tests
 thorough: $(READY) ## run all tests with eight times as many random examples; some half an hour
 	BPEJIT_EXAMPLES=400 $(MAKE) test
 
-quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data
+quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data; TESTS=... selects some
 	$(COMPILE)
-	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-10} $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-10} $(BIN)/python .ci/run_tests.py -m "not slow" $(TESTS)
 
 test-other-path: $(READY) ## run the tests of splitting and encoding with AVX2, or with AVX-512 emulated if make test uses AVX2
 	@cpu=$$($(BIN)/python -c 'from bpejit.jit import target; now = target.current(); print("x86-64-v3" if now.has_avx512_vbmi \
 	else target.EMULATED_AVX512 if now.has_avx2 else "")') && \
 	if [ -z "$$cpu" ]; then echo "this processor has one path: make test takes it"; else echo "BPEJIT_CPU=$$cpu"; \
-	BPEJIT_CPU=$$cpu BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-20} \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(BOTH_PATHS); fi
+	export BPEJIT_CPU=$$cpu BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-20}; $(BIN)/python .ci/compile_kernels.py && \
+	$(BIN)/python .ci/run_tests.py -m "not slow" $(BOTH_PATHS); fi
 
 test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 oldest: ## run the fast tests with the oldest supported version of each dependency
-	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
+	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest $(MATRIX)
 
 matrix: ## run the fast tests on each installed Python with oldest and newest dependencies, and the readers of other tools
 	$(PYTHON) .ci/matrix.py

@@ -15,9 +15,10 @@ import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import NamedTuple
+
+import run_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".matrix"
@@ -84,20 +85,26 @@ def make_environment(python: str, versions: str, folder: Path, log: Path) -> Pat
     return environment_python
 
 
-def test(python: str, versions: str, pytest_arguments: list[str]) -> Outcome:
-    """Run the fast tests in a fresh environment."""
+def test(python: str, versions: str, pytest_arguments: list[str], install_only: bool) -> Outcome | None:
+    """Run the fast tests in a fresh environment, or in one that was installed for this run; or only install it."""
     version = subprocess.run(
         [python, "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True, check=True
     )
     name = f"{version.stdout.strip()} {versions}"
     folder = FOLDER / name.replace(" ", "-")
     log = FOLDER / f"{folder.name}.log"
-    report = FOLDER / f"{folder.name}.xml"
-    FOLDER.mkdir(exist_ok=True)
-    for path in (log, report):
-        path.unlink(missing_ok=True)
-    print(f"{name}: installing ...", flush=True)
-    environment_python = make_environment(python, versions, folder, log)
+    unused = folder / "unused"
+    if unused.exists():
+        environment_python = folder / "bin" / "python"
+    else:
+        FOLDER.mkdir(exist_ok=True)
+        log.unlink(missing_ok=True)
+        print(f"{name}: installing ...", flush=True)
+        environment_python = make_environment(python, versions, folder, log)
+        unused.touch()
+    if install_only:
+        return None
+    unused.unlink()
     code = f"import importlib.metadata as m; print(*map(m.version, {SHOWN!r}))"
     shown = subprocess.run([environment_python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     print(f"{name}: testing with {', '.join(map(' '.join, zip(SHOWN, shown, strict=True)))} ...", flush=True)
@@ -106,34 +113,8 @@ def test(python: str, versions: str, pytest_arguments: list[str]) -> Outcome:
     start = time.monotonic()
     if run([environment_python, ".ci/compile_kernels.py"], log, env=environment):
         raise SystemExit(f"{name}: the kernels cannot be compiled: see {log.relative_to(ROOT)}")
-    run(
-        [
-            environment_python,
-            "-m",
-            "pytest",
-            "-n",
-            "2",
-            "--dist",
-            "worksteal",
-            "-m",
-            "not slow",
-            f"--junitxml={report}",
-            *pytest_arguments,
-        ],
-        log,
-        env=environment,
-    )
-    seconds = time.monotonic() - start
-    try:
-        counts = ET.parse(report).getroot()[0].attrib
-    except (OSError, ET.ParseError):
-        raise SystemExit(f"{name}: pytest did not finish: see {log.relative_to(ROOT)}") from None
-    failed = int(counts["failures"]) + int(counts["errors"])
-    skipped = int(counts["skipped"])
-    outcome = Outcome(name, shown, int(counts["tests"]) - failed - skipped, failed, skipped, seconds)
-    if failed:
-        sys.stdout.write("".join(log.read_text(errors="replace").splitlines(keepends=True)[-60:]))
-    return outcome
+    found = run_tests.run(environment_python, [ROOT / "tests"], "not slow", pytest_arguments, environment)
+    return Outcome(name, shown, found.passed, found.failed, len(found.reasons), time.monotonic() - start)
 
 
 def main() -> int:
@@ -141,25 +122,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", nargs="+", default=PYTHONS, metavar="VERSION", help="versions such as 3.11 (default: all)")
     parser.add_argument("--versions", nargs="+", default=("oldest", "newest"), choices=("oldest", "newest"))
+    parser.add_argument("--install", action="store_true", help="only make the environments, which the next run uses")
     parser.add_argument("pytest", nargs="*", metavar="-- PYTEST_ARGUMENT", help="more arguments for pytest")
     arguments = parser.parse_args()
     pythons = {version: find_python(version) for version in arguments.python}
     missing = [version for version, path in pythons.items() if path is None]
     outcomes = [
-        test(path, versions, arguments.pytest)
+        test(path, versions, arguments.pytest, arguments.install)
         for path in pythons.values()
         if path is not None
         for versions in arguments.versions
     ]
+    if arguments.install:
+        return int(not outcomes)
     row = "{:<16}" + "{:>11}" * len(SHOWN) + "{:>8}{:>8}{:>9}{:>9}"
     print(row.format("python", *SHOWN, "passed", "failed", "skipped", "seconds"))
-    for outcome in outcomes:
+    for outcome in filter(None, outcomes):
         print(
             row.format(outcome.name, *outcome.versions, outcome.passed, outcome.failed, outcome.skipped, round(outcome.seconds))
         )
     if missing:
         print("not tested, since no such Python was found:", ", ".join(missing))
-    return int(not outcomes or any(outcome.failed or not outcome.passed for outcome in outcomes))
+    return int(not outcomes or any(not outcome or outcome.failed or not outcome.passed for outcome in outcomes))
 
 
 if __name__ == "__main__":

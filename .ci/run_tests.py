@@ -1,33 +1,128 @@
-"""Run all tests. Those that need services (Ray, an S3 server, Chromium) run beside the others, in one process.
+"""Run the tests: a process for each folder, as many at a time as there are processors, and a line for each that has ended.
 
-They mostly wait, so they share one of each service, and take hardly any processor time from the others. Their output follows
-that of the others.
+    python .ci/run_tests.py                                     all tests
+    python .ci/run_tests.py -m "not slow" tests/jit -- -k cache    some tests of a folder, with arguments for pytest
+
+One process that runs all tests grows to a gigabyte, and each of the thousands of processes that tests fork would copy its page
+tables. Tests that need services (Ray, an S3 server, Chromium) mostly wait, so they run beside the others, in one process that
+starts one of each service.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import NamedTuple
 
-PYTEST = [sys.executable, "-m", "pytest"]
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
 
-NAMES = re.compile(r"\b(cluster|bucket|browser|services)\b")
+SERVICES = re.compile(r"\b(cluster|bucket|browser|services)\b")
 """The fixtures and the marker of tests that need services; only files with one of them are collected for these."""
+
+NO_TESTS = 5
+"""Status of pytest if no test was selected."""
+
+
+class Group(NamedTuple):
+    """Files whose tests run in one process, by a name for the reader; `services` says which of their tests."""
+
+    name: str
+    files: list[Path]
+    services: bool
+
+
+class Outcome(NamedTuple):
+    """Numbers of tests, why tests were skipped, and what pytest printed if something failed."""
+
+    passed: int = 0
+    failed: int = 0
+    reasons: tuple[str, ...] = ()
+    output: str = ""
+
+    def __add__(self, other: Outcome) -> Outcome:  # type: ignore[override]
+        """Add the numbers, and append the texts."""
+        return Outcome(*(mine + others for mine, others in zip(self, other, strict=True)))
+
+
+def find_groups(paths: list[Path]) -> list[Group]:
+    """Return the files of each folder, those that need services first, then the largest: these may take longest."""
+    files = {file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    folders: dict[Path, list[Path]] = {}
+    for file in sorted(files):
+        if "readers" not in file.parts:  # see `make readers`
+            folders.setdefault(file.parent, []).append(file)
+    groups = [Group(str(folder.relative_to(ROOT)), inside, False) for folder, inside in folders.items()]
+    groups.sort(key=lambda group: -sum(file.stat().st_size for file in group.files))
+    services = [file for inside in folders.values() for file in inside if SERVICES.search(file.read_text(encoding="utf-8"))]
+    return [Group("services", services, True), *groups] if services else groups
+
+
+def run_group(python: str | Path, group: Group, markers: str, arguments: list[str], environment: Mapping[str, str]) -> Outcome:
+    """Run the tests of a group that the expression of markers selects."""
+    chosen = "services" if group.services else "not services"
+    chosen = f"({markers}) and {chosen}" if markers else chosen
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
+        report = Path(folder, "report.xml")
+        command = [python, "-m", "pytest", "-m", chosen, f"--junitxml={report}", *arguments, *group.files]
+        status = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False).returncode
+        output.seek(0)
+        printed = output.read().decode(errors="replace")
+        try:
+            suite = ET.parse(report).getroot()[0]
+        except (OSError, ET.ParseError, IndexError):
+            return Outcome(failed=1, output=f"pytest did not finish, status {status}:\n{printed}")
+    number = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+    failed = max(number["failures"] + number["errors"], int(status not in (0, NO_TESTS)))
+    reasons = tuple(skipped.get("message", "").removeprefix("Skipped: ") for skipped in suite.iter("skipped"))
+    passed = number["tests"] - number["failures"] - number["errors"] - number["skipped"]
+    return Outcome(passed, failed, reasons, printed if failed else "")
+
+
+def run(python: str | Path, paths: list[Path], markers: str, arguments: list[str], environment: Mapping[str, str]) -> Outcome:
+    """Run the tests, print a line for each group and the output of those that failed; return the sums."""
+    groups = find_groups(paths)
+    services = groups[0].services if groups else False
+    total, processors = Outcome(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(processors + services) as pool:
+        begun = time.monotonic()
+        running = {pool.submit(run_group, python, group, markers, arguments, environment): group for group in groups}
+        for one in as_completed(running):
+            outcome = one.result()
+            if outcome.passed or outcome.failed or outcome.reasons:
+                numbers = f"{outcome.passed:5} passed, {len(outcome.reasons):3} skipped, {outcome.failed:2} failed"
+                print(f"{running[one].name:<28}{numbers}   after {time.monotonic() - begun:3.0f} s", flush=True)
+            if outcome.output:
+                print(outcome.output, flush=True)
+            total += outcome
+    return total
 
 
 def main() -> int:
-    """Run both; return the worse status."""
-    files = [str(path) for path in sorted(Path("tests").rglob("test_*.py")) if NAMES.search(path.read_text(encoding="utf-8"))]
-    with tempfile.TemporaryFile() as output:
-        services = subprocess.Popen([*PYTEST, "-m", "services", *files], stdout=output, stderr=output)
-        others = subprocess.run([*PYTEST, "-n", "2", "--dist", "worksteal", "-m", "not services"], check=False)
-        status = services.wait()
-        output.seek(0)
-        sys.stdout.write(output.read().decode(errors="replace"))
-    return max(others.returncode, status)
+    """Run the tests that the arguments name, and say why some were skipped; return 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-m", dest="markers", default="", metavar="MARKERS", help="an expression of markers, as for pytest")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="folders and files (default: tests)")
+    given = sys.argv[1:]
+    end = given.index("--") if "--" in given else len(given)
+    chosen = parser.parse_args(given[:end])
+    paths = [path.resolve() for path in chosen.paths] or [TESTS]
+    outcome = run(sys.executable, paths, chosen.markers, given[end + 1 :], os.environ)
+    sys.path.insert(0, str(TESTS))
+    from helpers.skips import summarize_skips
+
+    print(*summarize_skips(list(outcome.reasons)), sep="\n")
+    print(f"{outcome.passed} passed, {outcome.failed} failed")
+    return int(outcome.failed > 0 or not outcome.passed)
 
 
 if __name__ == "__main__":

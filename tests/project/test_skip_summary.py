@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import NEEDS_DATA, ROOT, find_distributions, summarize_skips
+from conftest import ROOT
+from helpers.skips import NEEDS_DATA, find_distributions, summarize_skips
 
 
 def test_one_line_for_each_cause() -> None:

@@ -1,0 +1,62 @@
+"""Test of the division of the tests into processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def run_tests() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_tests", ROOT / ".ci" / "run_tests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["run_tests"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_file_is_in_one_group(run_tests: ModuleType) -> None:
+    services, *groups = run_tests.find_groups([ROOT / "tests"])
+    files = [file for group in groups for file in group.files]
+    assert len(files) == len(set(files))
+    assert set(files) == set((ROOT / "tests").rglob("test_*.py")) - set((ROOT / "tests" / "readers").iterdir())
+    assert services.services
+    assert set(services.files) < set(files)
+    assert {file.name for file in services.files} >= {"test_ray.py", "test_s3_inputs.py", "test_report_in_browser.py"}
+
+
+@pytest.mark.slow
+def test_failures_are_counted_and_shown(tmp_path: Path) -> None:
+    """A failed test, one that does not finish, and files without selected tests."""
+    tests = tmp_path / "tests"
+    for name, body in {
+        "good/test_a.py": "def test_a(): pass",
+        "bad/test_b.py": "import pytest\n@pytest.mark.skip(reason='too cold')\ndef test_b(): pass\ndef test_c(): assert 1 > 2",
+        "gone/test_d.py": "import os\ndef test_d(): os._exit(3)",
+        "none/test_e.py": "",
+    }.items():
+        (tests / name).parent.mkdir(parents=True)
+        (tests / name).write_text(body + "\n")
+    (tests / "helpers").mkdir()
+    (tests / "helpers" / "skips.py").write_text((ROOT / "tests" / "helpers" / "skips.py").read_text(encoding="utf-8"))
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (tmp_path / ".ci").mkdir()
+    script = tmp_path / ".ci" / "run_tests.py"
+    script.write_text((ROOT / ".ci" / "run_tests.py").read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1, done.stderr
+    assert any(line.startswith("tests/good ") and "1 passed,   0 skipped,  0 failed" in line for line in lines)
+    assert any(line.startswith("tests/bad ") and "0 passed,   1 skipped,  1 failed" in line for line in lines)
+    assert "pytest did not finish, status 3:" in lines
+    assert any("assert 1 > 2" in line for line in lines)
+    assert not any(line.startswith("tests/none ") for line in lines)
+    assert lines[-2:] == ["1 skipped: too cold", "1 passed, 2 failed"]
