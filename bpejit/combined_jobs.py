@@ -10,8 +10,9 @@ from bpejit import arguments
 from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
-from bpejit.jobs.remote_output import describes_remote_dataset
-from bpejit.jobs.running import describes_dataset
+from bpejit.jobs.job_folder import MANIFEST, job_folder, read_record
+from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.remote_output import RemoteOutput, manifest_url
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
@@ -58,8 +59,19 @@ def combine(
     name = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.progress(progress)
-    if describes_remote_dataset(name) if is_remote(name) else describes_dataset(Path(name)):
+    if _is_dataset(name):
         from bpejit.t2t.datagen.generation import join_dataset  # not above: few jobs need it
 
         return join_dataset(name, overwrite=overwrite, report=report)
     return join_token_files(name, overwrite=overwrite, report=report)
+
+
+def _is_dataset(out: str) -> bool:
+    """Return True if the job with an output, unfinished or complete, generates a data set, whose description only it has."""
+    if is_remote(out):
+        remote = RemoteOutput(out.rstrip("/"), per_input=False)
+        fields = remote.begun() or remote.read_json(manifest_url(remote))
+    else:
+        fields = read_record(job_folder(Path(out)) / MANIFEST) or read_record(manifest_path(Path(out), per_input=False))
+    job = (fields or {}).get("job")
+    return isinstance(job, dict) and "data_set" in job

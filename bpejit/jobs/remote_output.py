@@ -34,7 +34,7 @@ from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
 from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.running import check_all_parts, is_dataset, no_parts, read_begun, run_part
+from bpejit.jobs.running import check_all_parts, no_parts, read_begun, run_part
 from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 
@@ -45,6 +45,8 @@ MOST_PARTS = 1000
 
 _HEAD_BYTES = 1 << 16
 """Bytes at the start of a part that contain its checkpoint, unless it is longer."""
+
+_BLOCK = tarfile.BLOCKSIZE
 
 STORING = "storing.json"
 """The names of the final files, written before the first of them is stored. A run that is resumed may replace them."""
@@ -293,21 +295,17 @@ class RemoteOutput(Store):
 
     def read_head(self, part: int, parts: int) -> tuple[dict[str, Any], int]:
         """Return the checkpoint of a finished part, which is its first member, and the size of that in bytes."""
-        with self.access(self.part_url(part, parts), "read") as (file_system, name):
-            size = _HEAD_BYTES
-            while True:
-                data = file_system.cat_file(name, start=0, end=min(size, file_system.size(name)))
-                with suppress(tarfile.ReadError, EOFError), _reading(data) as tar:
-                    member = tar.next()
-                    content = None if member is None else tar.extractfile(member)
-                    if content is not None and member is not None and len(text := content.read()) == member.size:
-                        fields = unsealed(text, strict=True)
-                        if fields is not None:
-                            return fields, member.size
-                        size = len(data) + 1
-                if len(data) < size:
-                    raise broken_part(self.part_url(part, parts))
-                size *= 8
+        url = self.part_url(part, parts)
+        with self.access(url, "read") as (file_system, name), suppress(tarfile.HeaderError):
+            whole = file_system.size(name)
+            data = file_system.cat_file(name, start=0, end=min(_HEAD_BYTES, whole))
+            size = tarfile.TarInfo.frombuf(data[:_BLOCK], "utf-8", "surrogateescape").size
+            if len(data) < _BLOCK + size <= whole:
+                data += file_system.cat_file(name, start=len(data), end=_BLOCK + size)
+            fields = unsealed(data[_BLOCK : _BLOCK + size], strict=True)
+            if fields is not None:
+                return fields, size
+        raise broken_part(url)
 
     def put_file(self, path: Path, url: str) -> None:
         """Store a file, which appears complete."""
@@ -359,14 +357,6 @@ class RemoteOutput(Store):
 
 
 @contextmanager
-def _reading(data: bytes) -> Iterator[tarfile.TarFile]:
-    import io
-
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-        yield tar
-
-
-@contextmanager
 def mirrored(remote: RemoteOutput, names: JobOutputs) -> Iterator[JobOutputs]:
     """Yield names in a scratch folder with the manifest, and an empty file for each output that this job has not stored.
 
@@ -374,25 +364,19 @@ def mirrored(remote: RemoteOutput, names: JobOutputs) -> Iterator[JobOutputs]:
     """
     with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
         local = names.moved(scratch / "outputs")
-        with _mirrored_files(remote, local.manifest):
+        base = local.manifest.parent
+        ours = remote.stored()
+        for name in remote.outputs():
+            if name not in ours and ".." not in PurePosixPath(name).parts:
+                (base / name).parent.mkdir(parents=True, exist_ok=True)
+                (base / name).touch()
+        if local.manifest.exists():
+            with remote.access(manifest_url(remote), "read") as (file_system, name):
+                local.manifest.write_bytes(file_system.cat_file(name))
+        try:
             yield local
-
-
-@contextmanager
-def _mirrored_files(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
-    base = manifest.parent
-    ours = remote.stored()
-    for name in remote.outputs():
-        if name not in ours and ".." not in PurePosixPath(name).parts:
-            (base / name).parent.mkdir(parents=True, exist_ok=True)
-            (base / name).touch()
-    if manifest.exists():
-        with remote.access(f"{remote.base}/{manifest.name}", "read") as (file_system, name):
-            manifest.write_bytes(file_system.cat_file(name))
-    try:
-        yield
-    except OutputError as error:
-        raise OutputError(error.args[0].replace(f"{base}", remote.base)) from None
+        except OutputError as error:
+            raise OutputError(error.args[0].replace(f"{base}", remote.base)) from None
 
 
 def url_of(remote: RemoteOutput, local: JobOutputs, path: Path | str) -> str:
@@ -608,12 +592,6 @@ def find_remote_output(url: str) -> RemoteOutput:
     if single.begun() is None and (folder.begun() is not None or folder.read_json(manifest_url(folder)) is not None):
         return folder
     return single
-
-
-def describes_remote_dataset(url: str) -> bool:
-    """Return True if the job with the output at a URL, unfinished or complete, generates a data set."""
-    remote = RemoteOutput(url.rstrip("/"), per_input=False)
-    return is_dataset(remote.begun() or remote.read_json(manifest_url(remote)) or {})
 
 
 def manifest_url(remote: RemoteOutput) -> str:

@@ -35,9 +35,6 @@ from bpejit.storage.files import creating_folder
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
 
-DATA_SET = "data_set"
-"""The field in the description of a job that only data sets have."""
-
 _MOST_PARTS = 8
 """Number of missing parts that a message lists."""
 
@@ -352,21 +349,6 @@ def _joining_parts(folder: Path, parts: int) -> Iterator[bool]:
         if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
             manifest.unlink(missing_ok=True)
     remove_folder(folder)
-
-
-def describes_dataset(out: Path) -> bool:
-    """Return True if the job with the output `out`, unfinished or complete, generates a data set."""
-    for path in (job_folder(out) / MANIFEST, manifest_path(out, per_input=False)):
-        fields = read_record(path)
-        if fields is not None:
-            return is_dataset(fields)
-    return False
-
-
-def is_dataset(fields: Mapping[str, Any]) -> bool:
-    """Return True if the job with a manifest generates a data set."""
-    job = fields.get("job")
-    return isinstance(job, dict) and DATA_SET in job
 
 
 def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished:
