@@ -76,31 +76,8 @@ def register(name: str, rule: TieRule) -> None:
     _rules.register(name, lambda: rule)
 
 
-def unregister(name: str) -> None:
-    """Remove a tie rule.
-
-    Raises
-    ------
-    TrainingError
-        If there is no tie rule with this name.
-    """
-    _rules.unregister(name)
-
-
-def tie_rule_names() -> tuple[str, ...]:
-    """Return the names of all tie rules."""
-    return _rules.names()
-
-
-def load_tie_rule(name: str) -> TieRule:
-    """Return a tie rule by name.
-
-    Raises
-    ------
-    TrainingError
-        If there is no tie rule with this name.
-    """
-    return _rules.load(name)
+unregister, tie_rule_names, load_tie_rule = _rules.unregister, _rules.names, _rules.load
+"""Remove a rule, return the names of all rules, and return a rule by its name (see `Registry`)."""
 
 
 # CS336
