@@ -284,13 +284,6 @@ class MergeTable(_Record):
     def __len__(self) -> int:
         return int(self.left.size)
 
-    def token_bytes(self) -> list[bytes]:
-        """Return the bytes of each internal token, `256 + m` in all."""
-        tokens = [bytes([byte]) for byte in range(256)]
-        for left, right in zip(self.left.tolist(), self.right.tolist(), strict=True):
-            tokens.append(tokens[left] + tokens[right])
-        return tokens
-
 
 @dataclass(frozen=True, eq=False)
 class EncodedBatch(_Record):

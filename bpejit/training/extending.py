@@ -141,14 +141,11 @@ def _extended(
     del table
     trim_heap()
     learned = learner.run(lambda done: report("merge", done - len(tokens), n_wanted, "merges"))
+    strings = list(learner.token_strings())
     del learner
-    strings = [bytes([byte]) for byte in range(256)] + tokens
-    new_merges: list[tuple[bytes, bytes]] = []
     left = learned.left[len(tokens) :].tolist()
     right = learned.right[len(tokens) :].tolist()
-    for first, second in zip(left, right, strict=True):
-        new_merges.append((strings[first], strings[second]))
-        strings.append(strings[first] + strings[second])
+    new_merges = [(strings[first], strings[second]) for first, second in zip(left, right, strict=True)]
     first_id = model.vocab_size
     new = dict(enumerate(strings[256 + len(tokens) :], start=first_id))
     for number, token in new.items():

@@ -384,3 +384,12 @@ class MergeLearner:
         ids[self.byte_ids] = np.arange(256)
         left, right = ids[self.left[:n]], ids[self.right[:n]]
         return MergeTable(left, right, self.counts[:n].copy())
+
+    def token_strings(self) -> ByteStrings:
+        """Return the bytes of all tokens so far: the single bytes, and those that merges make, in the order of `result`."""
+        n, n_bytes = self.number("n_tokens"), self.number("n_bytes")
+        bytes_of = np.argsort(self.byte_ids).astype(np.uint8)
+        pool = bytes_of[self.pool[:n_bytes]]
+        pool[:256] = np.arange(256)
+        starts = np.append(self.starts[:n], np.uint64(n_bytes))
+        return ByteStrings(pool, starts.astype(np.int64))

@@ -17,7 +17,6 @@ from bpejit.counting.pretoken_counter import add_up, warm_counting
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TrainingError, warn_user
 from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
-from bpejit.kernels.training.merge_expansion import expand_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import collector_paused, trim_heap
@@ -136,18 +135,20 @@ def learn_model(
     merges = learner.run(lambda done: report("merge", done, settings.n_merges, "merges"), compact=inspect_sizes is not None)
     if inspect_sizes is not None:
         inspect_sizes(n_bytes, header.n_pretokens + learner.ranges.weighted_pairs())
+    strings = learner.token_strings()
     del learner
     trim_heap()
     with collector_paused():  # which takes a quarter of the time
-        model = _model(header, merges, settings, n_distinct)
+        model = _model(header, strings, merges, settings, n_distinct)
     if inspect_counts is not None:
         inspect_counts(counts, model)
     return model
 
 
-def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySettings, n_distinct: int) -> Model:
-    """Return the model of the merges."""
-    strings = token_strings(merges)
+def _model(
+    header: CountsHeader, strings: ByteStrings, merges: MergeTable, settings: VocabularySettings, n_distinct: int
+) -> Model:
+    """Return the model of the merges, which make the tokens `strings`."""
     base = len(settings.special_tokens) if settings.special_tokens_first else 0
     first_special = 0 if settings.special_tokens_first else len(strings)
     marked = list(dict.fromkeys(entry["path"] for entry in header.inputs if entry.get("byte_order_mark")))
@@ -180,14 +181,6 @@ def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySetting
     )
 
 
-def token_strings(merges: MergeTable) -> ByteStrings:
-    """Return the bytes of all tokens: the single bytes, and those that merges make."""
-    starts, pool = np.zeros(256 + len(merges) + 1, np.int64), np.zeros(0, np.uint8)
-    while (size := int(expand_merges(merges.left, merges.right, starts, pool))) > pool.size:
-        pool = np.zeros(size, np.uint8)
-    return ByteStrings(pool, starts)
-
-
 def warm_learning() -> None:
     """Call each kernel of counting, learning merges and saving once, so that it is compiled."""
     counters = warm_counting()
@@ -198,8 +191,9 @@ def warm_learning() -> None:
     # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
     for factor in (1, 1000):
         weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
-        merges = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1).run()
-    strings = token_strings(merges)
+        learner = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1)
+        merges = learner.run()
+    strings = learner.token_strings()
     tokens = PackedTokens(strings, np.arange(len(strings)))
     model = Model(tokens, PackedMerges(strings, merges.left, merges.right))
     vocabulary_and_merges(model, legacy_merges=False)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+import twins
 from conftest import JIT, data_text, read_shared, small
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ def trained() -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
         text, n_bytes = padded_text(data_text(name)[: small(300_000, 2_000)])
         counter.add_text(splitter, text, n_bytes, n_bytes, True)
     merges = learn_merges(counter.table(), small(1200, 40))
-    tokens = merges.token_bytes()
+    tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     return tokens, [(tokens[a], tokens[b]) for a, b in zip(merges.left.tolist(), merges.right.tolist(), strict=True)]
 
 

@@ -67,7 +67,7 @@ def learned_model(text: bytes, n_merges: int, pattern: str = "gpt2", specials: l
     words = regex.findall(PATTERNS[pattern], text.decode("utf-8", "ignore"))
     table = PretokenTable.from_counts(dict(Counter(word.encode() for word in words)))
     merges = learn_merges(table, n_merges)
-    tokens = merges.token_bytes()
+    tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     pairs = zip(merges.left.tolist(), merges.right.tolist(), strict=True)
     return make_model([(tokens[left], tokens[right]) for left, right in pairs], specials, pattern=pattern)
 

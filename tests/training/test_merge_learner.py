@@ -42,7 +42,7 @@ def count_text(text: str, special_token: str = "<|endoftext|>") -> Counter[bytes
 
 
 def merged_bytes(merges: MergeTable) -> list[tuple[bytes, bytes]]:
-    tokens = merges.token_bytes()
+    tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     return [(tokens[left], tokens[right]) for left, right, _ in as_list(merges)]
 
 
@@ -235,7 +235,8 @@ def test_min_frequency_is_inclusive() -> None:
 def test_max_token_bytes_is_inclusive() -> None:
     table = PretokenTable.from_counts({b"abcdefgh": 5})
     for longest in range(1, 10):
-        tokens = learn_merges(table, 10, MergeSettings(max_token_bytes=longest)).token_bytes()
+        merges = learn_merges(table, 10, MergeSettings(max_token_bytes=longest))
+        tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
         assert max(map(len, tokens)) == min(longest, 8)
 
 
@@ -247,6 +248,15 @@ def test_settings_that_forbid_every_pair() -> None:
 
 def test_arrays_are_not_larger_than_the_corpus_allows() -> None:
     assert len(learn_merges(PretokenTable.from_counts({b"abcd": 1}), merge_learner.MAX_MERGES)) == 3
+
+
+@given(table=tables, rule=rules)
+@example({b"zaazaa": 2, b"\xad\xae\0": 1}, "hf")
+def test_token_strings(table: dict[bytes, int], rule: str) -> None:
+    learner = merge_learner.MergeLearner(PretokenTable.from_counts(table), 20, MergeSettings(rule))
+    merges = learner.run()
+    expected = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
+    assert list(learner.token_strings()) == expected
 
 
 # ---- progress

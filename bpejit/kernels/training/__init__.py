@@ -1,1 +1,1 @@
-"""Kernels that learn merges; `merge_expansion` gives the bytes of the tokens."""
+"""Kernels that learn merges."""
