@@ -20,7 +20,6 @@ from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.description import (
     BIN_FORMAT,
     DTYPES,
-    described_format,
     description_path,
     known_dtype,
 )
@@ -55,9 +54,9 @@ class BinFormat(MappedFormat):
         known_dtype(dtype)
         return TokenStream(stream, dtype)
 
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file has a description of this format."""
-        return described_format(path) == BIN_FORMAT
+    def is_like(self, path: StrPath) -> bool:  # noqa: ARG002
+        """Return False: ids alone may be anything."""
+        return False
 
 
 @dataclass(frozen=True)

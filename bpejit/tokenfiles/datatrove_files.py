@@ -18,11 +18,9 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import DTYPES, Description, described_format
+from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 from bpejit.tokenfiles.mapping import map_ids, regular_size
-
-_NAME = "datatrove"
 
 _END = np.dtype("<u8")
 
@@ -38,7 +36,7 @@ def _metadata_path(path: StrPath) -> Path:
 class DatatroveFormat(MappedFormat):
     """The format of datatrove."""
 
-    name = _NAME
+    name = "datatrove"
     suffix = ".ds"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     stores_documents = True
@@ -68,10 +66,9 @@ class DatatroveFormat(MappedFormat):
         index = _index_path(path)
         return EndIndex(index, n_tokens) if fields is not None or index.exists() else None
 
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or has the name of one and an index."""
-        found = described_format(path)
-        return found == _NAME if found is not None else Path(path).suffix == ".ds" and _index_path(path).exists()
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file has the suffix of the format, and an index."""
+        return Path(path).suffix == self.suffix and _index_path(path).exists()
 
 
 class EndWriter:

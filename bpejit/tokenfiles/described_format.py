@@ -14,7 +14,7 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, choose_dtype
-from bpejit.tokenfiles.description import Description, check_description, description_path, read_description
+from bpejit.tokenfiles.description import Description, check_description, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import regular_size
 
@@ -25,6 +25,8 @@ class DescribedFormat(TokenFileFormat):
     Attributes
     ----------
     writer_type : type
+    magic : bytes
+        The first bytes of the files, by which they are recognized. Without, it is their suffix.
     states_dtype : bool
         Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
         description first.
@@ -33,6 +35,7 @@ class DescribedFormat(TokenFileFormat):
     """
 
     writer_type: ClassVar[type[TokenFileWriter]]
+    magic: ClassVar[bytes] = b""
     states_dtype: ClassVar[bool] = False
     streams: ClassVar[bool] = False
 
@@ -52,6 +55,21 @@ class DescribedFormat(TokenFileFormat):
     def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
         """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
         return choose_dtype(self.dtypes, dtype, vocab_size)
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or is like one and has no description."""
+        found = described_format(self.main_file(path))
+        return self.is_like(path) if found is None else found == self.name
+
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file without a description may be one of this format."""
+        if not self.magic:
+            return Path(path).suffix == self.suffix
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(len(self.magic)) == self.magic
+        except OSError:
+            return False
 
     def writer(
         self,

@@ -131,18 +131,6 @@ def described_format(path: StrPath) -> str | None:
         return BIN_FORMAT
 
 
-def is_format(path: StrPath, name: str, magic: bytes) -> bool:
-    """Return True if a file is described as one of the format `name`, or has no description and begins with `magic`."""
-    found = described_format(path)
-    if found is not None:
-        return found == name
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError:
-        return False
-
-
 def read_description(path: StrPath) -> Description | None:
     """Return the description of the token file `path`, or None if there is none.
 

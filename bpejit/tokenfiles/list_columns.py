@@ -18,7 +18,7 @@ from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import OutputFile, StrPath
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, is_format
+from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
 
@@ -166,15 +166,12 @@ class ListColumnFormat(DescribedFormat):
 
     Attributes
     ----------
-    magic : bytes
-        The first bytes of its files.
     reader_type : type
     """
 
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = LIST_DTYPES
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)
-    magic: ClassVar[bytes]
     reader_type: ClassVar[type[ListColumnTokens]]
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> ListColumnTokens:  # noqa: ARG002
@@ -183,10 +180,6 @@ class ListColumnFormat(DescribedFormat):
         if dtype not in (None, found.dtype):
             raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
         return found
-
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or begins like one."""
-        return is_format(path, self.name, self.magic)
 
 
 class Sink:

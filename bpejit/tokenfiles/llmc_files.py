@@ -14,10 +14,8 @@ import numpy as np
 
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.description import DTYPES, Description, described_format
+from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
-
-_NAME = "llmc"
 
 _HEADER = np.dtype("<i4")
 
@@ -31,7 +29,7 @@ _LIMIT = 1 << 31
 class LlmcFormat(MappedFormat):
     """The format of llm.c."""
 
-    name = _NAME
+    name = "llmc"
     suffix = ".bin"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     ids_position = _HEADER_BYTES
@@ -56,11 +54,8 @@ class LlmcFormat(MappedFormat):
         found, n_tokens = _read_header(path)
         return FileLayout(DTYPES[found], _HEADER_BYTES, n_tokens)
 
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or begins like one."""
-        found = described_format(path)
-        if found is not None:
-            return found == _NAME
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file begins with a header."""
         try:
             _read_header(Path(path))
         except TokenFileError:

@@ -135,8 +135,24 @@ class MappedTokens(DescribedTokens):
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
         """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
-        for data in self._raw_blocks(size):
-            yield np.frombuffer(data, dtype=self.ids.dtype)
+        # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
+        item = self.ids.dtype.itemsize
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                buffer = np.empty(min(size, self.n_tokens) * item, dtype=np.uint8).data
+                for start in range(0, self.n_tokens, size):
+                    data = buffer[: min(size, self.n_tokens - start) * item]
+                    n_bytes = file.readinto(data)
+                    if n_bytes != data.nbytes:
+                        raise TokenFileError(
+                            f"`{self.path}` ends after {self.offset + start * item + n_bytes} bytes; expected "
+                            f"{self.offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
+                            "it is read"
+                        )
+                    yield np.frombuffer(data, dtype=self.ids.dtype)
+        except OSError as cause:
+            raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
 
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of `size`, each with the ends of the documents that end in it.
@@ -167,26 +183,6 @@ class MappedTokens(DescribedTokens):
             yield ids, None if ends is None else ends.up_to(done)
         if ends is not None and done == 0:  # an empty file with empty documents
             yield np.empty(0, dtype=self.ids.dtype), ends.up_to(0)
-
-    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes | memoryview]:
-        # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
-        item = self.ids.dtype.itemsize
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                buffer = np.empty(min(size, self.n_tokens) * item, dtype=np.uint8).data
-                for start in range(0, self.n_tokens, size):
-                    data = buffer[: min(size, self.n_tokens - start) * item]
-                    n_bytes = file.readinto(data)
-                    if n_bytes != data.nbytes:
-                        raise TokenFileError(
-                            f"`{self.path}` ends after {self.offset + start * item + n_bytes} bytes; expected "
-                            f"{self.offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
-                            "it is read"
-                        )
-                    yield data
-        except OSError as cause:
-            raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
 
     def verify(self) -> None:
         """Read the whole file and compare it with its description.

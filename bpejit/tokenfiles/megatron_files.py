@@ -23,11 +23,9 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, described_format
+from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 from bpejit.tokenfiles.mapping import map_ids, regular_size
-
-_NAME = "megatron"
 
 _MAGIC = b"MMIDIDX\x00\x00"
 
@@ -61,7 +59,8 @@ def idx_path(path: StrPath) -> Path:
 class MegatronFormat(MappedFormat):
     """The format of Megatron's indexed datasets."""
 
-    name = _NAME
+    name = "megatron"
+    magic = _MAGIC
     suffix = ".bin"
     other_suffixes = (".idx",)
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
@@ -90,16 +89,9 @@ class MegatronFormat(MappedFormat):
         """Return the writer of the index."""
         return SequenceIndexWriter(files[0], dtype)
 
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or has an index."""
-        found = described_format(bin_path(path))
-        if found is not None:
-            return found == _NAME
-        try:
-            with idx_path(path).open("rb") as file:
-                return file.read(len(_MAGIC)) == _MAGIC
-        except OSError:
-            return False
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file has an index."""
+        return super().is_like(idx_path(path))
 
 
 class SequenceIndexWriter:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, is_format
+from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 from bpejit.tokenfiles.npy_header import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
 
@@ -20,6 +19,7 @@ class NpyFormat(MappedFormat):
 
     name = "npy"
     suffix = ".npy"
+    magic = NPY_MAGIC
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "uint32", "int32", "int64")}
     ids_position = HEADER_BYTES
 
@@ -36,7 +36,3 @@ class NpyFormat(MappedFormat):
                 "little-endian: convert the array"
             )
         return FileLayout(found, position)
-
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or begins like one."""
-        return is_format(path, self.name, NPY_MAGIC)

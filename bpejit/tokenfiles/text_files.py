@@ -16,11 +16,9 @@ from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import DTYPES, Description, described_format
+from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, checked_tokens
-
-_NAME = "text"
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
@@ -58,7 +56,7 @@ class TextWriter(TokenFileWriter):
 class TextFormat(DescribedFormat):
     """The format of numbers as text; a stream, a device or a pipe receives the numbers alone, without a description."""
 
-    name = _NAME
+    name = "text"
     suffix = ".ids"
     other_suffixes = (".txt",)
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
@@ -87,18 +85,18 @@ class TextFormat(DescribedFormat):
         """Return the ids of a stream of numbers."""
         return TextStream(stream)
 
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or has its suffix."""
-        found = described_format(path)
-        return found == _NAME if found is not None else Path(path).suffix == self.suffix and Path(path).is_file()
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file has the suffix of the format."""
+        return Path(path).suffix == self.suffix and Path(path).is_file()
 
 
 class TextTokens(MappedTokens):
     """Ids that were read from text."""
 
-    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes | memoryview]:
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids in order, [up to `size`]."""
         for start in range(0, self.n_tokens, size):
-            yield self.ids[start : start + size].tobytes()
+            yield self.ids[start : start + size]
 
 
 @dataclass(frozen=True)
