@@ -34,9 +34,20 @@ def has_avx2(builder: Any) -> Any:
     return ir.IntType(1)(target.current().has_avx2)
 
 
-def _load_bytes(builder: Any, start: Any, offset: int) -> Any:
+def _load(builder: Any, start: Any, kind: Any, offset: int = 0) -> Any:
+    """Return a value at a number of bytes after an address."""
     address = builder.gep(start, [WORD(offset)])
-    return builder.load(builder.bitcast(address, _BYTES.as_pointer()), align=1)
+    return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
+
+
+def _store(builder: Any, value: Any, start: Any, offset: int = 0) -> None:
+    address = builder.gep(start, [WORD(offset)])
+    builder.store(value, builder.bitcast(address, value.type.as_pointer()), align=1)
+
+
+def _every(kind: Any, number: int) -> Any:
+    """Return a vector with the same number in all lanes."""
+    return ir.Constant(kind, [number] * kind.count)
 
 
 def _as_bits(builder: Any, comparison: str, lanes: Any) -> Any:
@@ -53,8 +64,8 @@ def match_contexts(builder: Any, text: Any, position: Any, rules: Any, number: A
     table = address_of(builder, rules, first)
     boxes = None
     for slot in range(CONTEXT_SIZE):
-        characters = _load_bytes(builder, start, slot - CONTEXT_BEFORE)
-        halves = (_load_bytes(builder, table, 128 * slot + half) for half in (0, 64))
+        characters = _load(builder, start, _BYTES, slot - CONTEXT_BEFORE)
+        halves = (_load(builder, table, _BYTES, 128 * slot + half) for half in (0, 64))
         found = look_up_two(builder, next(halves), characters, next(halves))
         boxes = found if boxes is None else builder.and_(boxes, found)
     return _as_bits(builder, "!=", boxes)
@@ -62,8 +73,7 @@ def match_contexts(builder: Any, text: Any, position: Any, rules: Any, number: A
 
 def _load_table(builder: Any, start: Any, offset: int) -> Any:
     """Return a table of 16 bytes in both halves of a register."""
-    address = builder.gep(start, [WORD(offset)])
-    table = builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1)
+    table = _load(builder, start, _SIXTEEN_BYTES, offset)
     twice = ir.Constant(ir.VectorType(ir.IntType(32), 32), 2 * list(range(16)))
     return builder.shuffle_vector(table, ir.Constant(_SIXTEEN_BYTES, ir.Undefined), twice)
 
@@ -78,7 +88,7 @@ def _find_groups(builder: Any, tables: list[Any], characters: Any) -> Any:
     """Return the groups of 32 ASCII characters: eight lookups by the low four bits, of which the high bits select one."""
     found = [_look_up(builder, table, characters) for table in tables]
     for shift in (3, 2, 1):  # moves bit 4, 5 or 6 of each character to its high bit
-        shifted = builder.shl(characters, ir.Constant(_HALF_BYTES, [shift] * 32))
+        shifted = builder.shl(characters, _every(_HALF_BYTES, shift))
         upper = builder.icmp_signed("<", shifted, ir.Constant(_HALF_BYTES, None))
         found = [builder.select(upper, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
     return found[0]
@@ -87,18 +97,17 @@ def _find_groups(builder: Any, tables: list[Any], characters: Any) -> Any:
 @emits(types.UniTuple(types.uint64, 2), needs="has_avx2")
 def match_groups(builder: Any, text: Any, position: Any, rules: Any, first: Any, last: Any, n_halves: Any) -> Any:
     """Return the positions whose contexts are in a box of tables over groups, in two words for two ranges of sets."""
-    start = address_of(builder, text, position)
+    start = builder.gep(address_of(builder, text, position), [WORD(-CONTEXT_BEFORE)])
     tables = address_of(builder, rules, WORD(0))
     maps = [_load_table(builder, tables, 16 * part) for part in range(8)]
     tables = builder.gep(tables, [WORD(128)])
-
-    def load(offset: int, kind: Any) -> Any:
-        address = builder.gep(start, [WORD(offset - CONTEXT_BEFORE)])
-        return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
-
     # The contexts of the last positions extend into a third register by four bytes; no byte after them is read.
-    rest = builder.insert_element(ir.Constant(_HALF_WORDS, None), load(64, ir.IntType(32)), ir.IntType(32)(0))
-    characters = [load(0, _HALF_BYTES), load(32, _HALF_BYTES), builder.bitcast(rest, _HALF_BYTES)]
+    rest = builder.insert_element(ir.Constant(_HALF_WORDS, None), _load(builder, start, ir.IntType(32), 64), ir.IntType(32)(0))
+    characters = [
+        _load(builder, start, _HALF_BYTES),
+        _load(builder, start, _HALF_BYTES, 32),
+        builder.bitcast(rest, _HALF_BYTES),
+    ]
     groups = [_find_groups(builder, maps, some) for some in characters]
 
     def window(half: int, slot: int) -> Any:
@@ -127,10 +136,6 @@ def match_groups(builder: Any, text: Any, position: Any, rules: Any, first: Any,
 
 def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> Any:
     """Return which of 32 positions are in a box of a set of tables, as bits of an i64."""
-
-    def splat(value: int) -> Any:
-        return ir.Constant(_HALF_BYTES, [value] * 32)
-
     boxes = None
     for slot, group in enumerate(windows):
         table = [_load_table(builder, tables, 16 * (n_halves * slot + part)) for part in range(n_halves)]
@@ -138,8 +143,8 @@ def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> 
             found = _look_up(builder, table[0], group)
         else:
             # Each sum sets the high bit of the groups of the other half.
-            lower = _look_up(builder, table[0], builder.add(group, splat(0x70)))
-            found = builder.or_(lower, _look_up(builder, table[1], builder.sub(group, splat(0x10))))
+            lower = _look_up(builder, table[0], builder.add(group, _every(_HALF_BYTES, 0x70)))
+            found = builder.or_(lower, _look_up(builder, table[1], builder.sub(group, _every(_HALF_BYTES, 0x10))))
         boxes = found if boxes is None else builder.and_(boxes, found)
     truths = builder.icmp_signed("!=", boxes, ir.Constant(_HALF_BYTES, None))
     return builder.zext(builder.bitcast(truths, ir.IntType(32)), WORD)
@@ -149,9 +154,9 @@ def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> 
 def find_non_ascii(builder: Any, text: Any, position: Any) -> Any:
     """Return which of the 64 positions from `position` have a non-ASCII byte in their context, as bits of a uint64."""
     start = address_of(builder, text, position)
-    either = _load_bytes(builder, start, -CONTEXT_BEFORE)
+    either = _load(builder, start, _BYTES, -CONTEXT_BEFORE)
     for slot in range(1, CONTEXT_SIZE):
-        either = builder.or_(either, _load_bytes(builder, start, slot - CONTEXT_BEFORE))
+        either = builder.or_(either, _load(builder, start, _BYTES, slot - CONTEXT_BEFORE))
     return _as_bits(builder, "<", either)
 
 
@@ -194,8 +199,7 @@ def write_bit_positions(builder: Any, ends: Any, index: Any, position: Any, bits
     def write(quarter: int) -> None:
         lanes = ir.Constant(_WORDS, list(range(16 * quarter, 16 * quarter + 16)))
         some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
-        address = builder.gep(start, [WORD(64 * quarter)])
-        builder.store(builder.add(some, base), builder.bitcast(address, _WORDS.as_pointer()), align=4)
+        _store(builder, builder.add(some, base), start, 64 * quarter)
 
     count = builder.ctpop(bits)
     write(0)
@@ -206,7 +210,7 @@ def write_bit_positions(builder: Any, ends: Any, index: Any, position: Any, bits
     return count
 
 
-_NONE = ir.Constant(_WORDS, [0xFFFF_FFFF] * 16)
+_NONE = _every(_WORDS, 0xFFFF_FFFF)
 _LANE = ir.Constant(_WORDS, list(range(16)))
 _SIXTEEN_TRUTHS = ir.VectorType(ir.IntType(1), 16)
 
@@ -215,12 +219,7 @@ def _splat(builder: Any, value: Any) -> Any:
     """Return sixteen lanes with the same number."""
     undefined = ir.Constant(_WORDS, ir.Undefined)
     first = builder.insert_element(undefined, builder.trunc(value, ir.IntType(32)), ir.IntType(32)(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * 16))
-
-
-def _lanes_at(builder: Any, start: Any, index: int) -> Any:
-    """Return a pointer to the group of sixteen words with an index."""
-    return builder.bitcast(builder.gep(start, [WORD(64 * index)]), _WORDS.as_pointer())
+    return builder.shuffle_vector(first, undefined, _every(_WORDS, 0))
 
 
 def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
@@ -230,7 +229,7 @@ def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -
     """
     if not target.current().has_avx512_vbmi:
         index = builder.select(wanted, index, ir.Constant(_WORDS, None))
-        every = ir.Constant(_SIXTEEN_TRUTHS, [1] * 16)
+        every = _every(_SIXTEEN_TRUTHS, 1)
         return builder.select(wanted, _gather_masked(builder, table, index, every, otherwise), otherwise)
     return _gather_masked(builder, table, index, wanted, otherwise)
 
@@ -245,14 +244,14 @@ def _gather_masked(builder: Any, table: Any, index: Any, wanted: Any, otherwise:
     )
     undefined = ir.Constant(words, ir.Undefined)
     start = builder.insert_element(undefined, builder.ptrtoint(table, WORD), ir.IntType(32)(0))
-    start = builder.shuffle_vector(start, undefined, ir.Constant(_WORDS, [0] * 16))
+    start = builder.shuffle_vector(start, undefined, _every(_WORDS, 0))
     offset = builder.shl(builder.zext(index, words), ir.Constant(words, [2] * 16))
     return builder.call(function, [builder.inttoptr(builder.add(start, offset), kind), ir.IntType(32)(4), wanted, otherwise])
 
 
 def _shifted(builder: Any, lanes: Any, mask: int, shift: int) -> Any:
-    kept = builder.and_(lanes, ir.Constant(_WORDS, [mask] * 16))
-    return builder.shl(kept, ir.Constant(_WORDS, [shift] * 16)) if shift else kept
+    kept = builder.and_(lanes, _every(_WORDS, mask))
+    return builder.shl(kept, _every(_WORDS, shift)) if shift else kept
 
 
 def _at(builder: Any, start: Any, *offsets: Any) -> Any:
@@ -268,14 +267,14 @@ def pack_characters(builder: Any, text: Any, position: Any, expected: Any, scrat
     start = address_of(builder, text, position)
     out = address_of(builder, scratch, WORD(0))
     out = _at(builder, out, offset)
-    octets = [_load_bytes(builder, start, i) for i in range(4)]
+    octets = [_load(builder, start, _BYTES, i) for i in range(4)]
 
     def bits(comparison: str, lanes: Any, value: int) -> Any:
-        truths = builder.icmp_unsigned(comparison, lanes, ir.Constant(_BYTES, [value] * _LANES))
+        truths = builder.icmp_unsigned(comparison, lanes, _every(_BYTES, value))
         return builder.bitcast(truths, WORD)
 
     def is_start(lanes: Any) -> Any:
-        return builder.icmp_signed(">", lanes, ir.Constant(_BYTES, [-65] * _LANES))
+        return builder.icmp_signed(">", lanes, _every(_BYTES, -65))
 
     begins = is_start(octets[0])
     starts, *next_starts = (builder.bitcast(is_start(lanes), WORD) for lanes in octets)
@@ -291,8 +290,7 @@ def pack_characters(builder: Any, text: Any, position: Any, expected: Any, scrat
 
     def write(i: int) -> None:
         packed = compress(builder, octets[i], begins)
-        to = _at(builder, out, builder.mul(stride, WORD(i)))
-        builder.store(packed, builder.bitcast(to, _BYTES.as_pointer()), align=1)
+        _store(builder, packed, _at(builder, out, builder.mul(stride, WORD(i))))
 
     for i in range(3):
         write(i)
@@ -306,18 +304,14 @@ def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
 
     Eight lookups in two tables each, of which three bits of the node select one.
     """
-
-    def splat(value: int) -> Any:
-        return ir.Constant(_BYTES, [value] * _LANES)
-
-    odd = builder.and_(builder.shl(node, splat(6)), splat(0x40))
-    index = builder.or_(odd, builder.and_(index, splat(0x3F)))
+    odd = builder.and_(builder.shl(node, _every(_BYTES, 6)), _every(_BYTES, 0x40))
+    index = builder.or_(odd, builder.and_(index, _every(_BYTES, 0x3F)))
     found = [
-        look_up_two(builder, _load_bytes(builder, tables, at), index, _load_bytes(builder, tables, at + 64))
+        look_up_two(builder, _load(builder, tables, _BYTES, at), index, _load(builder, tables, _BYTES, at + 64))
         for at in range(0, 1024, 128)
     ]
     for bit in (2, 4, 8):
-        is_set = builder.icmp_unsigned("!=", builder.and_(node, splat(bit)), ir.Constant(_BYTES, None))
+        is_set = builder.icmp_unsigned("!=", builder.and_(node, _every(_BYTES, bit)), ir.Constant(_BYTES, None))
         found = [builder.select(is_set, upper, lower) for lower, upper in zip(found[::2], found[1::2], strict=True)]
     return found[0]
 
@@ -328,24 +322,19 @@ def classify_characters(builder: Any, scratch: Any, offset: Any, stride: Any, pa
     begin = address_of(builder, scratch, WORD(0))
     table = address_of(builder, pages, WORD(0))
     start = _at(builder, begin, offset)
-    first = _load_bytes(builder, start, 0)
-    second = _load_bytes(builder, _at(builder, start, stride), 0)
-    third = _load_bytes(builder, _at(builder, start, stride, stride), 0)
-
-    def splat(value: int) -> Any:
-        return ir.Constant(_BYTES, [value] * _LANES)
-
-    ascii_class = look_up_two(builder, _load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64))
-    lead = look_up_one(builder, _load_bytes(builder, table, 128), first)
-    of_three = builder.icmp_unsigned("==", builder.and_(first, splat(0xF0)), splat(0xE0))
+    first = _load(builder, start, _BYTES)
+    second = _load(builder, _at(builder, start, stride), _BYTES)
+    third = _load(builder, _at(builder, start, stride, stride), _BYTES)
+    ascii_class = look_up_two(builder, _load(builder, table, _BYTES), first, _load(builder, table, _BYTES, 64))
+    lead = look_up_one(builder, _load(builder, table, _BYTES, 128), first)
+    of_three = builder.icmp_unsigned("==", builder.and_(first, _every(_BYTES, 0xF0)), _every(_BYTES, 0xE0))
     page = _look_up_node(builder, _at(builder, table, WORD(192)), first, second)
-    found = builder.select(builder.icmp_signed("<", first, splat(0)), lead, ascii_class)
+    found = builder.select(builder.icmp_signed("<", first, _every(_BYTES, 0)), lead, ascii_class)
     found = builder.select(of_three, page, found)
     last = builder.select(of_three, third, second)
     in_node = _look_up_node(builder, _at(builder, table, WORD(192 + 1024)), found, last)
-    found = builder.select(builder.icmp_signed("<", found, splat(-64)), in_node, found)
-    to = _at(builder, begin, out)
-    builder.store(found, builder.bitcast(to, _BYTES.as_pointer()), align=1)
+    found = builder.select(builder.icmp_signed("<", found, _every(_BYTES, -64)), in_node, found)
+    _store(builder, found, _at(builder, begin, out))
     return _as_bits(builder, "<", found)
 
 
@@ -355,15 +344,8 @@ def look_up_characters(builder: Any, scratch: Any, offset: Any, stride: Any, cla
     begin = address_of(builder, scratch, WORD(0))
     start = _at(builder, begin, offset)
 
-    def load() -> Any:
-        some = builder.load(builder.bitcast(start, _SIXTEEN_BYTES.as_pointer()), align=1)
-        return builder.zext(some, _WORDS)
-
-    def number(value: int) -> Any:
-        return ir.Constant(_WORDS, [value] * 16)
-
     def below(value: int) -> Any:
-        return builder.icmp_unsigned("<", first, number(value))
+        return builder.icmp_unsigned("<", first, _every(_WORDS, value))
 
     def by_width(one: Any, two: Any, three: Any, four: Any) -> Any:
         wide = builder.select(below(0xF0), three, four)
@@ -371,7 +353,7 @@ def look_up_characters(builder: Any, scratch: Any, offset: Any, stride: Any, cla
 
     octets = []
     for _ in range(4):
-        octets.append(load())
+        octets.append(builder.zext(_load(builder, start, _SIXTEEN_BYTES), _WORDS))
         start = _at(builder, start, stride)
     first, second, third, fourth = octets
     or_ = builder.or_
@@ -384,20 +366,19 @@ def look_up_characters(builder: Any, scratch: Any, offset: Any, stride: Any, cla
             or_(_shifted(builder, third, 0x3F, 6), _shifted(builder, fourth, 0x3F, 0)),
         ),
     )
-    least = by_width(*map(number, (0, 0x80, 0x800, 0x10000)))
+    least = by_width(*(_every(_WORDS, point) for point in (0, 0x80, 0x800, 0x10000)))
     good = below(0xF5)
     for test in (
         builder.icmp_unsigned(">=", point, least),
-        builder.icmp_unsigned(">=", builder.sub(point, number(0xD800)), number(0x800)),
-        builder.icmp_unsigned("<", point, number(0x110000)),
+        builder.icmp_unsigned(">=", builder.sub(point, _every(_WORDS, 0xD800)), _every(_WORDS, 0x800)),
+        builder.icmp_unsigned("<", point, _every(_WORDS, 0x110000)),
     ):
         good = builder.and_(good, test)
     words = builder.bitcast(class_of, ir.IntType(32).as_pointer())
     # Aligned words are loaded, so that no byte after the table is read.
-    found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_WORDS, None))
+    found = _gather(builder, words, builder.lshr(point, _every(_WORDS, 2)), good, ir.Constant(_WORDS, None))
     kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
-    to = _at(builder, begin, out)
-    builder.store(kind, builder.bitcast(to, _SIXTEEN_BYTES.as_pointer()), align=1)
+    _store(builder, kind, _at(builder, begin, out))
     return builder.zext(builder.bitcast(good, ir.IntType(16)), WORD)
 
 
@@ -412,25 +393,20 @@ def deposit_bits(builder: Any, bits: Any, mask: Any) -> Any:
 def begin_merge(builder: Any, text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> None:
     """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16."""
     begin = address_of(builder, text, start)
-
-    def load(offset: int) -> Any:
-        address = builder.gep(begin, [WORD(offset)])
-        return builder.zext(builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
-
-    byte = load(0)
-    pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
-    wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, length))
+    byte, following = (builder.zext(_load(builder, begin, _SIXTEEN_BYTES, i), _WORDS) for i in (0, 1))
+    pair = builder.or_(builder.shl(byte, _every(_WORDS, 8)), following)
+    wanted = builder.icmp_unsigned("<", builder.add(_LANE, _every(_WORDS, 1)), _splat(builder, length))
     ranks = _gather_masked(builder, byte_pairs, pair, wanted, _NONE)
     address = address_of(builder, lanes, first)
-    builder.store(byte, _lanes_at(builder, address, 0), align=4)
-    builder.store(ranks, _lanes_at(builder, address, 1), align=4)
+    _store(builder, byte, address)
+    _store(builder, ranks, address, 64)
 
 
 @emits(types.UniTuple(types.uint64, 2))
 def lowest_rank(builder: Any, lanes: Any, first: Any) -> Any:
     """Return the lowest rank and the first lane that has it, as two uint64."""
     address = address_of(builder, lanes, first)
-    ranks = builder.load(_lanes_at(builder, address, 1), align=4)
+    ranks = _load(builder, address, _WORDS, 64)
     reduce = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
     )
@@ -444,20 +420,20 @@ def lowest_rank(builder: Any, lanes: Any, first: Any) -> Any:
 def load_lanes(builder: Any, lanes: Any, first: Any, tokens: Any, ranks: Any, n: Any, mask: Any) -> None:
     """Copy tokens and ranks to 16 lanes each, where they may be merged."""
     to = address_of(builder, lanes, first)
-    values = builder.load(_lanes_at(builder, address_of(builder, lanes, tokens), 0), align=4)
-    old = builder.load(_lanes_at(builder, address_of(builder, lanes, ranks), 0), align=4)
-    one = ir.Constant(_WORDS, [1] * 16)
+    values = _load(builder, address_of(builder, lanes, tokens), _WORDS)
+    old = _load(builder, address_of(builder, lanes, ranks), _WORDS)
+    one = _every(_WORDS, 1)
     below = builder.icmp_unsigned("<", builder.add(_LANE, one), _splat(builder, n))
-    new = builder.select(below, old, ir.Constant(_WORDS, [0xFFFF_FFFF] * 16))
-    builder.store(builder.and_(values, _splat(builder, mask)), _lanes_at(builder, to, 0), align=4)
-    builder.store(new, _lanes_at(builder, to, 1), align=4)
+    new = builder.select(below, old, _every(_WORDS, 0xFFFF_FFFF))
+    _store(builder, builder.and_(values, _splat(builder, mask)), to)
+    _store(builder, new, to, 64)
 
 
 @emits(types.uint64)
 def equal_lanes(builder: Any, lanes: Any, first: Any, value: Any) -> Any:
     """Return which of the 16 elements of `lanes` from index `first` on equal a uint32, as the low bits of a uint64."""
     address = address_of(builder, lanes, first)
-    values = builder.load(_lanes_at(builder, address, 0), align=4)
+    values = _load(builder, address, _WORDS)
     found = builder.icmp_unsigned("==", values, _splat(builder, value))
     return builder.zext(builder.bitcast(found, ir.IntType(16)), WORD)
 
@@ -467,7 +443,7 @@ def merge_lane(builder: Any, lanes: Any, first: Any, lane: Any, token: Any, befo
     """Replace two adjacent tokens by one, and write the ranks of its pairs."""
     address = address_of(builder, lanes, first)
     lane = _splat(builder, lane)
-    one = ir.Constant(_WORDS, [1] * 16)
+    one = _every(_WORDS, 1)
     here = builder.icmp_unsigned("==", _LANE, lane)
     left = builder.icmp_unsigned("==", builder.add(_LANE, one), lane)
     above = builder.icmp_unsigned(">", _LANE, lane)
@@ -475,22 +451,21 @@ def merge_lane(builder: Any, lanes: Any, first: Any, lane: Any, token: Any, befo
 
     def closed(index: int, new: Any) -> Any:
         """Return the lanes of a group with `new` in `lane`, and the lanes after it shifted down by one."""
-        old = builder.load(_lanes_at(builder, address, index), align=4)
+        old = _load(builder, address, _WORDS, 64 * index)
         moved = builder.shuffle_vector(old, _NONE, following)
         return builder.select(here, _splat(builder, new), builder.select(above, moved, old))
 
     tokens = closed(0, token)
     ranks = builder.select(left, _splat(builder, before), closed(1, after))
-    builder.store(tokens, _lanes_at(builder, address, 0), align=4)
-    builder.store(ranks, _lanes_at(builder, address, 1), align=4)
+    _store(builder, tokens, address)
+    _store(builder, ranks, address, 64)
 
 
 @emits(types.void)
 def write_tokens(builder: Any, lanes: Any, first: Any, n: Any, ids: Any, out: Any, index: Any) -> None:
     """Write the ids of the tokens in the first `n` lanes to `out[index:]`; 16 entries are overwritten."""
     address = address_of(builder, lanes, first)
-    tokens = builder.load(_lanes_at(builder, address, 0), align=4)
+    tokens = _load(builder, address, _WORDS)
     wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, n))
     found = _gather(builder, ids, tokens, wanted, ir.Constant(_WORDS, None))
-    out = address_of(builder, out, index)
-    builder.store(found, builder.bitcast(out, _WORDS.as_pointer()), align=4)
+    _store(builder, found, address_of(builder, out, index))
