@@ -77,8 +77,6 @@ class Parquet(InputFormat):
 
     def is_empty(self, source: Source) -> bool:
         """Return True if a file has no rows."""
-        if source.is_stream:
-            return False
         with _parquet(source) as file:
             return bool(file.metadata.num_rows == 0)
 

@@ -156,11 +156,10 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
-COMPRESSIONS = {"gzip": (b"\x1f\x8b\x08", (".gz", ".gzip")), "zstd": (b"\x28\xb5\x2f\xfd", (".zst", ".zstd"))}
-"""The first bytes, and the usual ends of the names, of compressed inputs that are read."""
+_COMPRESSED = re.compile(rb"(?P<gzip>\x1f\x8b\x08)|(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)")
+"""The first bytes of compressed inputs that are read. Those of zstd may begin with a frame of other data, as of pzstd."""
 
-
-_FIRST_COMPRESSED = {bytes([byte]) for byte in (0x1F, 0x28, *range(0x50, 0x60))}
+_COMPRESSED_SUFFIXES = (".gz", ".gzip", ".zst", ".zstd")
 
 KEPT_BYTES = 1 << 25
 """Total size of the small files whose contents are kept in memory when they are examined, since opening 10,000 files a second
@@ -170,26 +169,18 @@ time takes as long as encoding them.
 KEPT_FILE = 1 << 16
 """Size up to which a file is read when it is examined, while the contents are kept or hashed."""
 
-_COMPRESSED_SUFFIXES = tuple(suffix for _, suffixes in COMPRESSIONS.values() for suffix in suffixes)
-
 
 def find_compression(head: bytes) -> str | None:
-    """Return how an input is compressed, a key of `COMPRESSIONS`, or None."""
-    if head[:1] not in _FIRST_COMPRESSED:
-        return None
-    for name, (magic, _) in COMPRESSIONS.items():
-        if head.startswith(magic):
-            return name
-    # A file of zstd may begin with a frame of other data, as those of pzstd do.
-    return "zstd" if head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F else None
+    """Return how an input is compressed, `gzip` or `zstd`, or None."""
+    found = _COMPRESSED.match(head)
+    return None if found is None else found.lastgroup
 
 
 def inner_name(path: str) -> str:
     """Return the name of an input without the end that says that it is compressed, in lower case."""
     name = path.lower()
-    if name.endswith(_COMPRESSED_SUFFIXES):
-        for suffix in _COMPRESSED_SUFFIXES:
-            name = name.removesuffix(suffix)
+    for suffix in _COMPRESSED_SUFFIXES:
+        name = name.removesuffix(suffix)
     return name
 
 

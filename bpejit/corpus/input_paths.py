@@ -152,13 +152,10 @@ def find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
             yield from matches
         elif (kind := _file_kind(name)) == "folder":
-            files = sorted(_files_of(name))
-            if not files:
+            listed = list(_listed(name))
+            if len(listed) == 2:
                 raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
-            yield name, "folder"
-            for file in files:
-                yield file, "regular"
-            yield name, "end"
+            yield from listed
         else:
             yield name, kind
         found_any = True
@@ -185,9 +182,15 @@ def _matches_of(pattern: str) -> Iterator[tuple[str, str]]:
         if kind != "folder":
             yield match, kind
         elif "**" not in pattern:
-            yield match, "folder"
-            yield from ((file, "regular") for file in sorted(_files_of(match)))
-            yield match, "end"
+            yield from _listed(match)
+
+
+def _listed(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield a folder, its files, and its end, with their kinds."""
+    yield folder, "folder"
+    for file in sorted(_files_of(folder)):
+        yield file, "regular"
+    yield folder, "end"
 
 
 def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:

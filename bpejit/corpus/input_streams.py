@@ -296,7 +296,7 @@ def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], b
     ----------
     file : object with a method `read`
     compression : str
-        A key of `COMPRESSIONS`.
+        `gzip` or `zstd`.
     path : str
         The input, for messages.
 

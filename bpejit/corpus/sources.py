@@ -57,7 +57,7 @@ class Source:
     input_format : str
         The name of a format (see `bpejit.corpus.registry`); that of a pipe is recognized when it is read.
     compression : str, optional
-        A key of `COMPRESSIONS`.
+        `gzip` or `zstd`.
     options : InputOptions
     range_bytes : int, optional
         The number of bytes of a range that is not in bytes.

@@ -353,14 +353,14 @@ class SampledChunk:
         ends = block.ends
         if ends is None or not ends.size:
             return block
-        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        lengths = np.diff(ends, prepend=0)
+        starts = ends - lengths
         kept = np.zeros(ends.size, np.bool_)
         for low, high in self.ranges:
-            first, stop = np.searchsorted(starts, [int(np.ceil(low * block.cut)), int(np.ceil(high * block.cut))])
+            first, stop = np.searchsorted(starts, np.ceil([low * block.cut, high * block.cut]))
             kept[first:stop] = True
-        taken = [block.text[starts[number] : ends[number]].copy() for number in np.flatnonzero(kept).tolist()]
-        stops = np.cumsum((ends - starts)[kept])
-        size = int(stops[-1]) if stops.size else 0
-        if size:
-            block.text[:size] = np.concatenate(taken)
+        taken = block.text[: block.cut][np.repeat(kept, lengths)]
+        size = taken.size
+        block.text[:size] = taken
+        stops = np.cumsum(lengths[kept])
         return block._replace(cut=size, stop=size, ends=stops, n_bytes=size)

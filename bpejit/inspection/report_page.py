@@ -21,7 +21,7 @@ from bpejit.inspection import plots
 from bpejit.inspection.corpus_stats import corpus_stats
 from bpejit.inspection.tables import Row, cell, figure, table
 from bpejit.inspection.token_counts import InputCounts
-from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
+from bpejit.inspection.token_rows import HUES, TokenRow, html_tokens, token_bytes, token_rows
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
@@ -366,16 +366,13 @@ def _colored(tokenizers: Sequence[ReportedTokenizer], text: bytes, names: Sequen
     for entry, name in zip(tokenizers, names, strict=True):
         rows = token_rows(entry.codec, text)
         title = f"{name}: {len(rows):,} tokens, {len(text):,} bytes"
-        parts.append(f'<p class="quiet">{title}</p><div class="sample" dir="auto">{"".join(_spans(rows))}</div>')
+        parts.append(f'<p class="quiet">{title}</p><div class="sample" dir="auto">{html_tokens(rows, _attributes)}</div>')
     return "".join(parts)
 
 
-def _spans(rows: Iterable[TokenRow]) -> Iterator[str]:
-    for index, row in enumerate(rows):
-        kind = "ts" if row.special else f"t{index % len(HUES)}"
-        yield f'<span class="t {kind}" title="id {row.id}">{html_text(row.data)}</span>'
-        if row.data.endswith(b"\n"):
-            yield "<br>"
+def _attributes(index: int, row: TokenRow) -> str:
+    kind = "ts" if row.special else f"t{index % len(HUES)}"
+    return f'class="t {kind}" title="id {row.id}"'
 
 
 def _settings(tokenizers: Sequence[ReportedTokenizer], names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -143,17 +143,21 @@ def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:
         yield prepared[start:stop].tobytes(), special
 
 
-def html_tokens(rows: Iterable[TokenRow]) -> str:
-    """Return tokens as HTML spans with colored backgrounds; the title of each has its id and bytes."""
+def html_tokens(rows: Iterable[TokenRow], attributes: Callable[[int, TokenRow], str]) -> str:
+    """Return tokens as HTML spans, with the attributes that a function returns for the number of a token and its row."""
     parts = []
     for index, row in enumerate(rows):
-        color = "hsla(0,0%,50%,.45)" if row.special else f"hsla({HUES[index % len(HUES)]},80%,50%,.3)"
-        title = f"id {row.id}, bytes {row.data.hex(' ')}"
-        style = f"{_STYLE}background:{color}" + (";font-weight:bold" if row.special else "")
-        parts.append(f'<span style="{style}" title="{title}">{html_text(row.data)}</span>')
+        parts.append(f"<span {attributes(index, row)}>{html_text(row.data)}</span>")
         if row.data.endswith(b"\n"):
             parts.append("<br>")
     return "".join(parts)
+
+
+def _colored(index: int, row: TokenRow) -> str:
+    """Return attributes for a colored background, and a title with the id and the bytes."""
+    color = "hsla(0,0%,50%,.45)" if row.special else f"hsla({HUES[index % len(HUES)]},80%,50%,.3)"
+    style = f"{_STYLE}background:{color}" + (";font-weight:bold" if row.special else "")
+    return f'style="{style}" title="id {row.id}, bytes {row.data.hex(" ")}"'
 
 
 def plain_tokens(rows: Iterable[TokenRow], separator: str = SEPARATOR) -> str:
@@ -172,6 +176,6 @@ class ShownText:
 
     def _repr_html_(self) -> str:
         n_bytes = sum(len(row.data) for row in self.rows)
-        text = html_tokens(self.rows)
+        text = html_tokens(self.rows, _colored)
         body = f'<div dir="auto" style="font-family:monospace;line-height:1.7;overflow-wrap:anywhere">{text}</div>'
         return f"{body}<small>{len(self.rows):,} tokens, {n_bytes:,} bytes</small>"

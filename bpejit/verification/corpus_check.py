@@ -75,7 +75,7 @@ def check_corpus(
             "the tokenizer normalizes text, so its ids do not decode to the corpus; expected a tokenizer that does not: leave "
             "out the corpus"
         )
-    corpus = _Corpus(tokenizer, inputs, contents)
+    corpus = _Corpus(block_reader(model)(find_sources(inputs, contents)))
     specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
     special_ids = np.array(sorted(specials), dtype=np.int64)
     done = added = 0
@@ -117,24 +117,17 @@ def block_reader(model: Model) -> Callable[[list[Source]], Iterator[Block]]:
 class _Corpus:
     """The text of a corpus, compared piece by piece."""
 
-    def __init__(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> None:
+    def __init__(self, blocks: Iterator[Block]) -> None:
         self.position = 0
         self._specials = True
         self._rest = memoryview(b"")
-        self._blocks = self._read(tokenizer, inputs, contents)
-
-    def _read(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> Iterator[tuple[bytes, bool]]:
-        for block in block_reader(tokenizer.model)(find_sources(inputs, contents)):
-            yield block.text[: block.cut].tobytes(), block.specials
+        self._blocks = blocks
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes, fewer at the end."""
-        while len(self._rest) < size:
-            try:
-                data, self._specials = next(self._blocks)
-            except StopIteration:
-                break
-            self._rest = memoryview(bytes(self._rest) + data)
+        while len(self._rest) < size and (block := next(self._blocks, None)) is not None:
+            self._specials = block.specials
+            self._rest = memoryview(bytes(self._rest) + block.text[: block.cut].tobytes())
         return bytes(self._rest[:size])
 
     def take(self, text: bytes) -> bool:
