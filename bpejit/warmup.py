@@ -50,7 +50,7 @@ def warmup(part: str | None = None) -> tuple[int, float]:
     return compiled(), time.perf_counter() - begun
 
 
-FIRST_KERNELS = 55
+FIRST_KERNELS = 52
 """Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
 
 

@@ -6,6 +6,7 @@ kernels that read cells process it without a change. Kernels release the GIL.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -59,6 +60,12 @@ def cell_type(boundary: np.uint64, weights: Array) -> type[np.unsignedinteger[An
 def byte_pair_keys(indexes: Array) -> Array:
     """Return the keys of pairs of bytes (see `pairs.pair_key`)."""
     return ((indexes >> 8 << 32 | indexes & 255) + 1).astype(np.uint64)
+
+
+def add_sums(source: Array, sums: Array) -> None:
+    """Add sums of `bound_counts` to others of the same unsigned type, at whose largest number they saturate."""
+    total = sums + source
+    sums[:] = np.where(total < sums, np.iinfo(sums.dtype).max, total)
 
 
 def new_byte_pairs() -> Array:
@@ -287,7 +294,7 @@ class CellRanges:
         def add(number: int) -> None:
             part = slice(number * n_sums // len(self), (number + 1) * n_sums // len(self))
             for other in others:
-                combining.add_sums(other[part], limit, first[part])
+                add_sums(other[part], first[part])
 
         if others:
             self.run(add)
@@ -401,7 +408,9 @@ class CellRanges:
         stops = [stop]
         for start, size in zip(self.stops, sizes, strict=False):
             if start != stop:
-                combining.move_cells(self.cells, np.uint64(start), np.uint64(size), np.uint64(stop))
+                # NumPy would copy an overlapping range twice, by way of an array of the same size.
+                memory, width = self.cells.ctypes.data, self.cells.itemsize
+                ctypes.memmove(memory + stop * width, memory + start * width, size * width)
             stop += size
             stops.append(stop)
         self.stops = stops

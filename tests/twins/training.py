@@ -138,13 +138,6 @@ def write_byte_postings(cells: list[Cell], pairs: set[Pair]) -> dict[Pair, list[
     return write_postings(cells, [at for at, _, _ in positions_of_pairs(cells)], pairs)
 
 
-def move_cells(cells: list[int], source: int, number: int, target: int) -> list[int]:
-    """Return the cells after a move towards the front."""
-    moved = list(cells)
-    moved[target : target + number] = cells[source : source + number]
-    return moved
-
-
 def add_sums(source: list[int], sums: list[int], limit: int) -> list[int]:
     """Add two lists of sums, up to `limit`."""
     return [min(one + other, limit) for one, other in zip(source, sums, strict=True)]

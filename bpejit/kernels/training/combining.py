@@ -10,44 +10,6 @@ from bpejit.kernels.training.pairs import BATCH_WORDS, NOT_FOLLOWED, find_pair_s
 
 
 @kernel
-def move_cells(cells, source, number, target):
-    """Move cells towards the front of the array.
-
-    Parameters
-    ----------
-    cells : uint32[:] or uint64[:], in-out
-    source, number, target : uint64
-        The cells `cells[source:source + number]` move to `cells[target:]`; `target` is at most `source`.
-
-    Notes
-    -----
-    O(number). NumPy would copy an overlapping range twice, by way of an array of the same size.
-    """
-    for i in range(number):
-        cells[target + np.uint64(i)] = cells[source + np.uint64(i)]
-
-
-@kernel
-def add_sums(source, limit, sums):
-    """Add the sums of one range to those of another (see `bound_counts`).
-
-    Parameters
-    ----------
-    source : uint16[:] or uint32[:], in
-    limit : uint64
-        The largest number of this type.
-    sums : uint16[:] or uint32[:], in-out
-        Of the same type and size. Saturates at `limit`.
-
-    Notes
-    -----
-    O(sums).
-    """
-    for i in range(sums.size):
-        sums[i] = min(np.uint64(sums[i]) + np.uint64(source[i]), limit)
-
-
-@kernel
 def add_counted_pairs(source, state, pairs):
     """Add the pairs that were counted in one range to those of another.
 

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import combining, merging, pairs
+from bpejit.training.cell_ranges import add_sums
 
 pairs_of_ids = st.tuples(st.integers(0, 5), st.integers(0, 5))
 counted = st.dictionaries(pairs_of_ids, st.tuples(st.integers(1, 2**40), st.integers(1, 9)), max_size=20)
@@ -27,16 +28,6 @@ def contents(table: np.ndarray, *names: str) -> dict[twins.training.Pair, tuple[
     return {pair_of(found["key"]): tuple(int(found[name]) for name in names) for found in table if found["key"] != 0}
 
 
-@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30), st.data())
-def test_move_cells(values: list[int], data: st.DataObject) -> None:
-    source = data.draw(st.integers(0, len(values)))
-    number = data.draw(st.integers(0, len(values) - source))
-    target = data.draw(st.integers(0, source))
-    array = np.array(values, np.uint64)
-    combining.move_cells(array, np.uint64(source), np.uint64(number), np.uint64(target))
-    assert array.tolist() == twins.training.move_cells(values, source, number, target)
-
-
 @given(st.sampled_from([np.uint16, np.uint32]), st.data())
 def test_add_sums(sum_type: type, data: st.DataObject) -> None:
     limit = int(np.iinfo(sum_type).max)
@@ -44,7 +35,7 @@ def test_add_sums(sum_type: type, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.tuples(sums, sums), max_size=40))
     source, added = (np.array([pair[side] for pair in values], sum_type) for side in (0, 1))
     expected = twins.training.add_sums(source.tolist(), added.tolist(), limit)
-    combining.add_sums(source, np.uint64(limit), added)
+    add_sums(source, added)
     assert added.tolist() == expected
 
 
