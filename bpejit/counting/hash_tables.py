@@ -86,7 +86,7 @@ class HashTables:
 
     def _slots(self, part: int) -> list[Array]:
         """Return the slots of each table in a range."""
-        return slot_ranges([slots for slots, _ in self._tables], part, self.n_parts)
+        return [slots[slice(*slot_bounds(slots, part, self.n_parts))] for slots, _ in self._tables]
 
     def _measure(self, thread: int) -> tuple[Array, Array]:
         """Write the sizes of the ranges of a thread, and return the small counts that occur there, and the others."""
@@ -165,8 +165,3 @@ def slot_bounds(table: Array, part: int, n_parts: int) -> tuple[int, int]:
     """Return the first word of a range of the slots of a table, and the one after it."""
     slots = table.size // 4
     return slots * part // n_parts * 4, slots * (part + 1) // n_parts * 4
-
-
-def slot_ranges(tables: list[Array], part: int, n_parts: int) -> list[Array]:
-    """Return a range of the slots of each table."""
-    return [table[slice(*slot_bounds(table, part, n_parts))] for table in tables]

@@ -74,11 +74,6 @@ class Run:
     n_pretokens: int
 
 
-def least_memory(workers: int) -> int:
-    """Return the smallest `max_memory` for a number of workers."""
-    return PROCESS_BYTES + workers * (WORKER_BYTES + LEAST_TABLE_BYTES)
-
-
 def spill_settings(folder: str, max_memory: int, workers: int) -> SpillSettings:
     """Return the settings that divide `max_memory` bytes among workers.
 
@@ -87,7 +82,7 @@ def spill_settings(folder: str, max_memory: int, workers: int) -> SpillSettings:
     OptionError
         If that is too little.
     """
-    least = least_memory(workers)
+    least = PROCESS_BYTES + workers * (WORKER_BYTES + LEAST_TABLE_BYTES)
     if max_memory < least:
         raise OptionError(
             f"max_memory is {max_memory}; expected at least {least} for {workers} worker{'s' if workers > 1 else ''}: give "

@@ -189,15 +189,10 @@ def _sorted_part(pool: Array, starts: Array, counts: Array) -> Iterator[Pretoken
     sorted_tables.sort_runs(pool, starts, prefixes, order)
     del prefixes
     for begin in range(0, counts.size, BLOCK_WORDS):
-        yield gather_rows(pool, starts, counts, order[begin : begin + BLOCK_WORDS])
-
-
-def gather_rows(pool: Array, starts: Array, counts: Array, rows: Array) -> PretokenTable:
-    """Return some pre-tokens, in the order of `rows`; the pool is padded."""
-    n_bytes = int((starts[rows + 1] - starts[rows]).sum())
-    found = new_arrays(rows.size, n_bytes)
-    sorted_tables.gather(pool, starts, counts, rows, *found)
-    return PretokenTable(*found)
+        rows = order[begin : begin + BLOCK_WORDS]
+        found = new_arrays(rows.size, int((starts[rows + 1] - starts[rows]).sum()))
+        sorted_tables.gather(pool, starts, counts, rows, *found)
+        yield PretokenTable(*found)
 
 
 def sort_table(table: PretokenTable) -> PretokenTable:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from bpejit import arguments
 from bpejit.errors import EngineError
-from bpejit.registry import AUTO, Registry
+from bpejit.registry import AUTO as AUTO, Registry
 
 if TYPE_CHECKING:
     from bpejit.engines.base import Engine
@@ -121,17 +121,3 @@ def make_engine(
         "engine %s with %d worker(s)%s", chosen, engine.workers, ", chosen automatically" if name == AUTO else ""
     )
     return engine
-
-
-__all__ = [
-    "AUTO",
-    "RAY",
-    "SERIAL_BYTES",
-    "choose_engine",
-    "count_cpus",
-    "engine_descriptions",
-    "engine_names",
-    "make_engine",
-    "register",
-    "unregister",
-]

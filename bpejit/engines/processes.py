@@ -19,7 +19,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -297,8 +297,7 @@ class ProcessEngine:
 
     def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order. Chunks are assigned to workers round-robin."""
-        pool = _Pool(job, self.workers)
-        try:
+        with closing(_Pool(job, self.workers)) as pool:
             sent = received = 0
             rest = iter(chunks)
             chunk = next(rest, None)
@@ -309,34 +308,27 @@ class ProcessEngine:
                     chunk = next(rest, None)
                 yield pool.receive(received % self.workers)
                 received += 1
-        finally:
-            pool.close()
 
     def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, each in the worker with the fewest queued chunks."""
-        pool = _Pool(job, self.workers)
-        try:
-            waiting = [0] * self.workers
-            numbers = {pipe: number for number, pipe in enumerate(pool.pipes)}
-            for chunk in chunks:
-                worker = min(range(self.workers), key=waiting.__getitem__)
-                while waiting[worker] >= IN_FLIGHT:
-                    self._collect(pool, numbers, waiting, done)
-                    worker = min(range(self.workers), key=waiting.__getitem__)
-                pool.send(worker, chunk)
-                waiting[worker] += 1
-            while any(waiting):
-                self._collect(pool, numbers, waiting, done)
-            for worker in range(self.workers):
-                pool.send(worker, None)
-            return [pool.receive(worker) for worker in range(self.workers)]
-        finally:
-            pool.close()
+        with closing(_Pool(job, self.workers)) as pool:
+            queued = dict.fromkeys(range(self.workers), 0)
 
-    @staticmethod
-    def _collect(pool: _Pool, numbers: dict[Connection, int], waiting: list[int], done: Callable[[Any], None]) -> None:
-        """Receive all available answers, and wait for at least one."""
-        for pipe in wait([pipe for pipe, number in numbers.items() if waiting[number]]):
-            number = numbers[pipe]  # type: ignore[index]
-            done(pool.receive(number))
-            waiting[number] -= 1
+            def collect() -> None:
+                """Receive all available answers, and wait for at least one."""
+                for pipe in wait([pool.pipes[worker] for worker, count in queued.items() if count]):
+                    worker = pool.pipes.index(pipe)  # type: ignore[arg-type]
+                    done(pool.receive(worker))
+                    queued[worker] -= 1
+
+            for chunk in chunks:
+                while min(queued.values()) >= IN_FLIGHT:
+                    collect()
+                worker = min(queued, key=queued.__getitem__)
+                pool.send(worker, chunk)
+                queued[worker] += 1
+            while any(queued.values()):
+                collect()
+            for worker in queued:
+                pool.send(worker, None)
+            return [pool.receive(worker) for worker in queued]

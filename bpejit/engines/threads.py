@@ -56,11 +56,11 @@ class ThreadEngine:
         """
         workers = self._start_workers(job)
         waiting: queue.SimpleQueue[AnyChunk | None] = queue.SimpleQueue()
-        results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        results: deque[Any] = deque()
 
         def run(worker: Worker) -> None:
             while (chunk := waiting.get()) is not None:
-                results.put(worker.run(chunk))
+                results.append(worker.run(chunk))
 
         own, *others = workers
         n_waiting = IN_FLIGHT * self.workers - len(others)
@@ -69,8 +69,9 @@ class ThreadEngine:
             try:
                 futures.extend(self._submit(pool, run, worker) for worker in others)
                 for chunk in _divided(iter(chunks), waiting, n_waiting):
-                    results.put(own.run(chunk))
-                    _report(results, done)
+                    results.append(own.run(chunk))
+                    while results:
+                        done(results.popleft())
                     for future in futures:
                         if future.done():
                             future.result()  # raises the error that has ended the thread
@@ -83,7 +84,8 @@ class ThreadEngine:
                     waiting.put(None)
             for future in futures:
                 future.result()
-        _report(results, done)
+        while results:
+            done(results.popleft())
         return [worker.finish() for worker in workers]
 
     def _start_workers(self, job: Job) -> list[Worker]:
@@ -116,9 +118,3 @@ def _taken(waiting: queue.SimpleQueue[AnyChunk | None]) -> AnyChunk | None:
         return waiting.get_nowait()
     except queue.Empty:
         return None
-
-
-def _report(results: queue.SimpleQueue[Any], done: Callable[[Any], None]) -> None:
-    """Call `done` with the results so far."""
-    while not results.empty():
-        done(results.get_nowait())

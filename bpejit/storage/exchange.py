@@ -172,14 +172,6 @@ def _relative(path: Path | None, home: Path) -> str | None:
     return path.name if path.parent == home else str(path)
 
 
-def _set_aside(entry: Entry) -> None:
-    """Give the old content its second name; the target exists throughout if the file system has hard links."""
-    try:
-        entry.aside.hardlink_to(entry.target)
-    except (OSError, NotImplementedError):  # a file system without hard links
-        entry.target.rename(entry.aside)
-
-
 def _state(entry: Entry) -> str:
     """Return whether a file has its `old` or its `new` content, or is `missing` in between."""
     if entry.staged is None or not os.path.lexists(entry.staged):
@@ -194,7 +186,10 @@ def _replace(entry: Entry) -> None:
             entry.target.rename(entry.aside)
     elif os.path.lexists(entry.staged):
         if entry.target.exists() and not os.path.lexists(entry.aside):
-            _set_aside(entry)
+            try:  # a second name, so that the target exists throughout
+                entry.aside.hardlink_to(entry.target)
+            except (OSError, NotImplementedError):  # a file system without hard links
+                entry.target.rename(entry.aside)
         entry.staged.replace(entry.target)
 
 

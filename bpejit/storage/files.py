@@ -362,7 +362,8 @@ def creating_folder(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         for new in missing:
-            _remove_empty(new)
+            with suppress(OSError):  # another process may have put a file there
+                new.rmdir()
         raise
 
 
@@ -373,8 +374,3 @@ def _create_folder(folder: Path) -> None:
         raise OutputError(
             f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
         ) from cause
-
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # another process may have put a file there
-        folder.rmdir()
