@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,7 +188,7 @@ class SpoolSink:
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
         self._completed += spool.paths
         record = spool.checkpoint(continues=continues)
-        self._closed.write(json.dumps(record.as_json()).encode("ascii") + b"\n")
+        self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
         if self._note is not None:
             self._note(record, complete=True)
 
@@ -205,8 +206,7 @@ class SpoolSink:
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         spools = [
-            {"spool": spool.checkpoint().as_json(), "in_document": self._in_document[side]}
-            for side, spool in self._open.items()
+            {"spool": asdict(spool.checkpoint()), "in_document": self._in_document[side]} for side, spool in self._open.items()
         ]
         closed = {"closed_bytes": self._closed.size, "closed_sha256": self.closed_sha256}
         return {"next": self._next, "output": self._output, **closed, "open": spools}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -161,10 +161,6 @@ class SpoolRecord:
     ends_sha256: str | None = None
     continues: bool = False
     position: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields."""
-        return asdict(self)
 
 
 def ids_path(folder: Path, number: int) -> Path:

@@ -26,6 +26,7 @@ For ids of unknown origin, `bytes_read` and `tokenizer_sha256` are null, in vers
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -186,17 +187,8 @@ def read_description(path: StrPath) -> Description | None:
                 f"`{described}`: {key} is {shorten(fields.get(key))}; expected {expected}: encode the text again, "
                 "or move the description away and pass `dtype=`"
             )
-    return Description(
-        dtype=fields["dtype"],
-        tokens=fields["tokens"],
-        bytes_read=fields["bytes_read"],
-        vocab_size=fields["vocab_size"],
-        tokenizer_sha256=fields["tokenizer_sha256"],
-        ids_sha256=fields.get("ids_sha256"),
-        documents=fields.get("documents"),
-        file_format=fields.get("file_format", BIN_FORMAT),
-        documents_sha256=fields.get("documents_sha256"),
-    )
+    stored: dict[str, Any] = {one.name: fields.get(one.name) for one in dataclasses.fields(Description)}
+    return Description(**(stored | {"file_format": fields.get("file_format", BIN_FORMAT)}))
 
 
 def check_description(
