@@ -209,7 +209,7 @@ class _ShardEngine:
         self._home = home
 
     def map_chunks(self, job: Job, chunks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the result of each shard, in order."""
+        """Yield the result of each shard, which names the shard, when it ends."""
         from bpejit.engines.ray_cluster import ClusterTask
 
         shards = list(chunks)
@@ -221,25 +221,19 @@ class _ShardEngine:
             )
             for number, shard in enumerate(shards)
         ]
-        found: dict[int, Any] = {}
-        following = 0
-        for index, result in self._cluster.run(tasks, self._home):
-            found[index] = result
-            while following in found:
-                yield found.pop(following)
-                following += 1
+        for _, result in self._cluster.run(tasks, self._home):
+            yield result
 
     def fold_chunks(self, job: Job, chunks: Iterable[Any], done: Callable[[Any], None]) -> list[Any]:
         """Not used: shuffling has no combined result."""
         raise NotImplementedError
 
 
-def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> int:  # noqa: ARG001
-    """Shuffle a shard: a task. Return its size in bytes."""
+def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> Any:  # noqa: ARG001
+    """Shuffle a shard: a task. Return its index, and its size in bytes."""
     from bpejit.engines.ray_worker import warm_up
 
     warm_up(warm_data_sets)
     if home:
         os.chdir(home)
-    size: int = job.start().run(shard)
-    return size
+    return job.start().run(shard)

@@ -124,12 +124,12 @@ class DatasetOutputs(JobOutputs):
         paths = self.first_files()
         targets = [final / path.name for path in paths]
         results = _shuffled(begun, checkpoints, _tasks(sources, targets), report, engine)
-        sizes = []
+        sizes = {}
         with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
             completed = []
             for shard, size in results:
                 completed.append(pool.submit(complete_shard, targets[shard]))  # while others are shuffled
-                sizes.append(size)
+                sizes[shard] = size
             for one in completed:
                 one.result()
         written = final / self.manifest.name
@@ -138,8 +138,8 @@ class DatasetOutputs(JobOutputs):
         pairs = [*zip(targets, paths, strict=True), (written, self.manifest)]
         return pairs, Finished(tuple(paths), self.manifest, totals)
 
-    def describe(self, job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> bytes:
-        """Return the content of the manifest, from the checkpoints of all parts and the sizes of the shards."""
+    def describe(self, job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], sizes: Mapping[int, int]) -> bytes:
+        """Return the content of the manifest, from the checkpoints of all parts and the size of each shard."""
         totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
         sums = {
             "examples": totals.documents,
@@ -178,7 +178,7 @@ class DatasetOutputs(JobOutputs):
             tasks = [task for task in _tasks(sources, urls) if task.shard not in sizes]
             with closing(_shuffled(begun, checkpoints, tasks, report, engine, remote)) as results:
                 sizes |= dict(results)
-        remote.put_bytes(manifest_url(remote), self.describe(job, checkpoints, [sizes[shard] for shard in range(len(shards))]))
+        remote.put_bytes(manifest_url(remote), self.describe(job, checkpoints, sizes))
         return Finished(tuple(urls), manifest_url(remote), totals)
 
 
@@ -205,7 +205,8 @@ def _shuffled(
     remote: RemoteOutput | None = None,
 ) -> Generator[tuple[int, int], None, None]:
     """Shuffle shards of an unfinished job with a manifest; yield the index and the size of each."""
-    done, total = 0, sum(task.size for task in tasks)
+    amounts = {task.shard: task.size for task in tasks}
+    done, total = 0, sum(amounts.values())
     engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
     job = begun["job"]
     features = next((one["features"] for one in checkpoints if one["features"]), ())
@@ -214,9 +215,9 @@ def _shuffled(
     report("shuffle", 0, total, "bytes")
     results: Any = engine.map_chunks(FunctionJob(shuffling.run), iter(tasks))
     with closing(results):
-        for task, size in zip(tasks, results, strict=True):
-            yield task.shard, size
-            done += task.size
+        for shard, size in results:
+            yield shard, size
+            done += amounts[shard]
             report("shuffle", done, total, "bytes")
 
 

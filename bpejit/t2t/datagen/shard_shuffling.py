@@ -176,13 +176,13 @@ class Shuffling:
     names: tuple[str, ...]
     remote: RemoteOutput | None
 
-    def run(self, task: ShardTask) -> int:
-        """Write a shard, unless it is complete, or store it. Return its size in bytes."""
+    def run(self, task: ShardTask) -> tuple[int, int]:
+        """Write a shard, unless it is complete, or store it. Return its index, and its size in bytes."""
         if self.remote is None:
             target = Path(task.target)
             if _is_intact(target):  # an earlier run has written it
-                return target.stat().st_size
-            return self._write(task.shard, task.sources, written_shard(target))
+                return task.shard, target.stat().st_size
+            return task.shard, self._write(task.shard, task.sources, written_shard(target))
         with scratch_folder(Path(tempfile.gettempdir()), "shuffling") as scratch:
             places = [scratch / f"part-{number}" for number in range(len(task.sources))]
             for source, place in zip(task.sources, places, strict=True):
@@ -190,7 +190,7 @@ class Shuffling:
             size = self._write(task.shard, [ShardSource(place, 0) for place in places], scratch / "shard")
             self.remote.put_file(scratch / "shard", str(task.target))
         self.remote.put_bytes(_note(self.remote, task.shard), json.dumps({"bytes": size}).encode("ascii"))
-        return size
+        return task.shard, size
 
     def _write(self, shard: int, sources: Sequence[ShardSource], target: Path) -> int:
         for source in sources:
