@@ -13,17 +13,14 @@ import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, SupportsIndex
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.formats.missing_parts import (
     GPT2_VOCAB,
-    TOOLS_UNICODE,
     Known,
     read_sidecar,
-    recover_files,
 )
 from bpejit.formats.tokenizer_files import END_OF_WORD, broken_line, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
@@ -179,47 +176,6 @@ def known_pair(vocab_path: StrPath, data: bytes) -> Known | None:
     """Return what a pair does not contain, from its sidecar or for the published pair; None if it is not known."""
     known = read_sidecar(vocab_path, data)
     return GPT2_VOCAB if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256 else known
-
-
-def load_gpt2_pair(
-    vocab_path: StrPath,
-    *,
-    pattern: Pattern | None = None,
-    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-    unicode: str | None = None,
-) -> Model:
-    """Read `vocab.json`, and `merges.txt` in the same folder.
-
-    Parameters
-    ----------
-    vocab_path : path
-    pattern : str or tuple of str, optional
-        Required unless the pair is the published one, or has a sidecar.
-    special_tokens : dict of str to int, or list of str, optional
-        Replaces the known special tokens. Tokens of a list that are not in the vocabulary are appended to it.
-    unicode : str, optional
-        The version of Unicode that the pattern follows; by default the version in the sidecar, or the version of other tools.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If a file is missing or broken, the pattern is not known, or a special token has another id in the vocabulary.
-    """
-    recover_files(vocab_path)
-    known = known_pair(vocab_path, read_file(vocab_path, error=TokenizerFormatError, what="vocabulary"))
-    if known is None and pattern is None:
-        raise TokenizerFormatError(
-            f"`{vocab_path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
-            "sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
-        )
-    if known is not None:
-        pattern = known.pattern if pattern is None else pattern
-        special_tokens = known.special_tokens if special_tokens is None else special_tokens
-    assert pattern is not None
-    unicode = unicode or (known.unicode if known is not None else TOOLS_UNICODE)
-    merges_path = Path(vocab_path).with_name(MERGES_FILE)
-    ids = special_tokens if isinstance(special_tokens, Mapping) else None
-    return read_gpt2_pair(vocab_path, merges_path, special_tokens, special_ids=ids, pattern=pattern, unicode=unicode)
 
 
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:

@@ -7,7 +7,7 @@ pattern, the special tokens where the settings lack them, and the tokens around 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import BpejitWarning, TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, load_gpt2_pair, pair_contents, pair_obstacle, read_merges
+from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, pair_contents, pair_obstacle, read_gpt2_pair, read_merges
 from bpejit.formats.huggingface_writing import CONFIG_FILE, byte_level, gpt2_config_json, pre_tokenizer_for
 from bpejit.formats.missing_parts import TOOLS_UNICODE, recover_files, sidecar_json, sidecar_path
 from bpejit.formats.settings_beside import (
@@ -66,8 +66,28 @@ class Gpt2Format(TokenizerFormat):
         return isinstance(content, dict) and bool(content) and all(type(value) is int for value in content.values())
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a vocabulary and the merges beside it."""
-        return load_gpt2_pair(path, **given)
+        """Return the model in a vocabulary and the merges beside it; a pattern is needed unless they are known."""
+        recover_files(path)
+        known = known_pair(path, read_file(path, error=TokenizerFormatError, what="vocabulary"))
+        pattern = given.get("pattern")
+        specials = given.get("special_tokens")
+        if known is None and pattern is None:
+            raise TokenizerFormatError(
+                f"`{path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
+                "sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+            )
+        if known is not None:
+            pattern = known.pattern if pattern is None else pattern
+            specials = known.special_tokens if specials is None else specials
+        assert pattern is not None
+        return read_gpt2_pair(
+            path,
+            path.with_name(MERGES_FILE),
+            specials,
+            special_ids=specials if isinstance(specials, Mapping) else None,
+            pattern=pattern,
+            unicode=given.get("unicode") or (TOOLS_UNICODE if known is None else known.unicode),
+        )
 
     def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a pair with the tokens and settings beside it; without these if `special_tokens` are given."""
@@ -114,7 +134,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
     given = pattern or (known.pattern if known is not None else None)
     found = PATTERNS.get(class_name or "GPT2Tokenizer", "gpt2")
     if given is None and class_name not in PATTERNS:
-        return load_gpt2_pair(vocab_path, unicode=unicode)  # says that the pattern is missing
+        return Gpt2Format().read(vocab_path, unicode=unicode)  # says that the pattern is missing
     spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
     if given is not None and pattern_source(given) not in spellings:
         warnings.warn(
@@ -123,7 +143,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
             BpejitWarning,
             stacklevel=2,
         )
-        return load_gpt2_pair(vocab_path, pattern=pattern, unicode=unicode)
+        return Gpt2Format().read(vocab_path, pattern=pattern, unicode=unicode)
     pair = {
         "normalizer": {"type": "NFC"} if found == "qwen2" else None,
         "pre_tokenizer": pre_tokenizer_for(PRESETS[found]),
@@ -137,7 +157,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
     content, config = apply_settings(pair, folder, class_name or "GPT2Tokenizer")
     content["post_processor"] = _post_processor(content, config, class_name, folder)
     if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
-        return replace(load_gpt2_pair(vocab_path, unicode=unicode), config=config)  # as it was before it was exported
+        return replace(Gpt2Format().read(vocab_path, unicode=unicode), config=config)  # as it was before it was exported
     if given is None:
         warnings.warn(
             f"`{vocab_path}` does not contain a split pattern; it is read with the pattern {found}, since a file beside it "
@@ -148,7 +168,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
     try:
         return model_from_json(content, unicode=unicode or (known.unicode if known else None) or TOOLS_UNICODE, config=config)
     except TokenizerFormatError as error:
-        load_gpt2_pair(vocab_path, pattern=found, unicode=unicode)  # raises an error of the two files alone
+        Gpt2Format().read(vocab_path, pattern=found, unicode=unicode)  # raises an error of the two files alone
         raise TokenizerFormatError(f"`{vocab_path}`, with the settings beside it: {error}") from error
 
 

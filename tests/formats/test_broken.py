@@ -11,13 +11,23 @@ from typing import Any
 
 import pytest
 from conftest import examples
-from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed, read_tekken, read_tiktoken, save_gpt2_pair, write_tiktoken
+from helpers.formats import (
+    NEWER,
+    OLDER,
+    PAIR,
+    RANKED,
+    changed,
+    load_gpt2_pair,
+    read_tekken,
+    read_tiktoken,
+    save_gpt2_pair,
+    write_tiktoken,
+)
 from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.any_format import load_model
 from bpejit.formats.folder_writing import save_folder
-from bpejit.formats.gpt2 import load_gpt2_pair
 from bpejit.formats.tiktoken_ranks import MAX_TOKEN_BYTES
 from bpejit.model import Model
 

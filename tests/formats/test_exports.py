@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from helpers.cli import invoke
-from helpers.formats import save_gpt2_pair, write_tiktoken
+from helpers.formats import load_gpt2_pair, save_gpt2_pair, write_tiktoken
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.gpt2 import load_gpt2_pair
 from bpejit.formats.tiktoken_ranks import module_path
 from bpejit.model import Model
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.formats import models, save_gpt2_pair
+from helpers.formats import load_gpt2_pair, models, save_gpt2_pair
 from hypothesis import example, given, strategies as st
 
 from bpejit.errors import OutputError, TokenizerFormatError
-from bpejit.formats.gpt2 import load_gpt2_pair, model_from_vocab, read_gpt2_pair
+from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
 

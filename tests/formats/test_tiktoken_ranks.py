@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from conftest import ROOT, data_text, read_shared, small
 from helpers.cli import snapshot
-from helpers.formats import read_tiktoken, save_gpt2_pair, write_tiktoken
+from helpers.formats import load_gpt2_pair, read_tiktoken, save_gpt2_pair, write_tiktoken
 
 import bpejit
 from bpejit.errors import BpejitError, BpejitWarning, OutputError, TokenizerFormatError
 from bpejit.formats import missing_parts
-from bpejit.formats.gpt2 import load_gpt2_pair
 from bpejit.formats.tiktoken_ranks import _parse_all, _parse_each, parse_ranks
 from bpejit.model import Model
 

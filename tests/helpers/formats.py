@@ -16,6 +16,7 @@ from bpejit.model import Model
 read_tiktoken = load_format("tiktoken").read
 write_tiktoken = load_format("tiktoken").write
 read_tekken = load_format("tekken").read
+load_gpt2_pair = load_format("gpt2").read
 save_gpt2_pair = load_format("gpt2").write
 
 SPECIAL_TEXT = st.one_of(
