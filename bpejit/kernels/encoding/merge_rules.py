@@ -201,21 +201,21 @@ def build_merges(rules, merges, displacements, first, following):
     """
     merges[:] = NO_RULE
     first[:] = -1
+    displacements[:] = 0  # until a set is placed, its number of rules
     mask = np.uint64(displacements.size - 1)
+    largest = 0
     for i in range(rules.size):
         number = fold_multiply(rules[i] >> RIGHT_SHIFT, _MIX) & mask
         following[i] = first[number]
         first[number] = i
-    for size in range(LARGEST_SET, 0, -1):
+        n = np.int64(displacements[number]) + 1
+        if n > LARGEST_SET:
+            return NEED_SPACE
+        displacements[number] = n
+        largest = max(largest, n)
+    for size in range(largest, 0, -1):
         for number in range(first.size):
-            n = 0
-            i = first[number]
-            while i >= 0:
-                n += 1
-                i = following[i]
-            if n > LARGEST_SET:
-                return NEED_SPACE
-            if n != size:
+            if first[number] < 0 or displacements[number] != size:
                 continue
             found = False
             for displacement in range(_N_DISPLACEMENTS):
@@ -228,8 +228,9 @@ def build_merges(rules, merges, displacements, first, following):
                     merges[place] = rules[i]
                     n_placed += 1
                     i = following[i]
-                if n_placed == n:
+                if n_placed == size:
                     displacements[number] = displacement
+                    first[number] = -1
                     found = True
                     break
                 i = first[number]
