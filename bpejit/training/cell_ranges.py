@@ -45,21 +45,16 @@ def power_of_two(least: int) -> int:
     return 1 << max(least - 1, 1).bit_length()
 
 
-def enlarge(source: Array, lengths: Array, state: Array) -> Array:
-    """Return a copy of a pair table with twice as many slots."""
-    larger = touch_pages(np.zeros(2 * source.size, pairs.PAIR))
-    pairs.copy_pairs(source, np.uint64(0), lengths, state, larger)
-    return larger
+def copied_pairs(source: Array, least: int, n_slots: int, lengths: Array, state: Array) -> Array:
+    """Return a pair table of `n_slots` with the pairs that occur at least `least` times (see the kernel `copy_pairs`)."""
+    copy = touch_pages(np.zeros(n_slots, pairs.PAIR))
+    pairs.copy_pairs(source, np.uint64(least), lengths, state, copy)
+    return copy
 
 
 def cell_type(boundary: np.uint64, weights: Array) -> type[np.unsignedinteger[Any]]:
     """Return the type of cells: uint32 if an id and the index of a weight fit into 32 bits, and otherwise uint64."""
     return np.uint32 if int(boundary).bit_length() + (weights.size - 1).bit_length() <= 32 else np.uint64
-
-
-def byte_pair_keys(indexes: Array) -> Array:
-    """Return the keys of pairs of bytes (see `pairs.pair_key`)."""
-    return ((indexes >> 8 << 32 | indexes & 255) + 1).astype(np.uint64)
 
 
 def add_sums(source: Array, sums: Array) -> None:
@@ -237,7 +232,7 @@ class CellRanges:
         total = np.sum(numbers, axis=0)
         indexes = np.flatnonzero(total)
         table: Array = np.zeros(indexes.size, pairs.PAIR)
-        table["key"] = byte_pair_keys(indexes)
+        table["key"] = (indexes >> 8 << 32 | indexes & 255) + 1  # see `pairs.pair_key`
         table["count"] = np.sum([found["count"] for found in self.byte_pairs], axis=0)[indexes]
         table["length"] = total[indexes]
         self.byte_pairs = None
@@ -354,7 +349,7 @@ class CellRanges:
             counted = touch_pages(np.zeros(n_slots, pairs.PAIR))
             scratch = self.weights, self.boundary, np.empty(pairs.BATCH_POSITIONS, np.uint32), own_numbers, own
             while pairs.count_pairs(view, selected[number], *scratch, counted) == NEED_SPACE:
-                counted = enlarge(counted, lengths, own)
+                counted = copied_pairs(counted, 0, 2 * counted.size, lengths, own)
             return CountedRange(selected[number], own_numbers, counted, int(own["n_pairs"][0]))
 
         return self.run(count)
@@ -369,7 +364,7 @@ class CellRanges:
         for part in others:
             state["position"] = 0
             while combining.add_counted_pairs(part.counted, state, total) == NEED_SPACE:
-                total = enlarge(total, lengths, state)
+                total = copied_pairs(total, 0, 2 * total.size, lengths, state)
         return total
 
     def write_postings(self, found: list[CountedRange], table: Array, postings: Array, nowhere: int) -> None:

@@ -13,14 +13,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable, touch_pages
+from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable
 from bpejit.counting.hash_tables import HashTables, Sizes
 from bpejit.errors import TrainingError
 from bpejit.jit.listening import working_time
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
 from bpejit.kernels.counting.sorted_tables import make_prefixes
 from bpejit.kernels.training import buckets, combining, merging, pairs, shared_merging
-from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, NOWHERE, CellRanges, TokenizedTable, power_of_two
+from bpejit.training.cell_ranges import (
+    FIRST_SLOTS,
+    LEAST_CELLS,
+    LEAST_SUMS,
+    NOWHERE,
+    CellRanges,
+    TokenizedTable,
+    copied_pairs,
+    power_of_two,
+)
 from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
 from bpejit.training.train_options import MergeSettings
@@ -239,7 +248,7 @@ class MergeLearner:
         status, ranges = self.status, self.ranges
         total, numbers = ranges.take_byte_pairs()
         threshold = status["threshold"] = self.choose_threshold(total["count"], before)
-        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
+        self.pairs = self.copy_pairs(total, threshold)
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
         ranges.write_byte_postings(numbers, self.pairs, self.postings, self.number("n_postings"))
@@ -255,7 +264,7 @@ class MergeLearner:
         counted = ranges.count_pairs(sums, threshold, lengths, self.state, spare)
         del sums
         total = ranges.add_up(counted, lengths, self.state)
-        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
+        self.pairs = self.copy_pairs(total, threshold)
         del total
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
@@ -350,8 +359,7 @@ class MergeLearner:
             larger[: pool.size] = pool
             self.pool = larger
         else:
-            n_slots = self.slots_for(self.pairs)
-            self.pairs = self.copy_pairs(self.pairs, self.number("threshold"), n_slots)
+            self.pairs = self.copy_pairs(self.pairs, self.number("threshold"))
             self.bucket_pairs()
 
     def slots_for(self, table: Array) -> int:
@@ -360,11 +368,9 @@ class MergeLearner:
         new = 2 * min(self.number("n_tokens") + 1, max(self.number("longest"), 1))
         return max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
 
-    def copy_pairs(self, table: Array, least: int, n_slots: int) -> Array:
-        """Return a pair table of `n_slots` with the pairs of `table` that occur at least `least` times."""
-        copy = touch_pages(np.zeros(n_slots, pairs.PAIR))
-        pairs.copy_pairs(table, np.uint64(least), self.lengths, self.state, copy)
-        return copy
+    def copy_pairs(self, table: Array, least: int) -> Array:
+        """Return a pair table with the pairs of `table` that occur at least `least` times, and space for new ones."""
+        return copied_pairs(table, least, self.slots_for(table), self.lengths, self.state)
 
     def bucket_pairs(self) -> None:
         """Fill the buckets and the bit set with all pairs."""
