@@ -136,7 +136,7 @@ def generate(source: Path, folder: Path, params: Record, *, lines: int | None = 
 
 def read_shards(folder: Path) -> Iterator[bytes]:
     """Yield the records of all shards."""
-    from bpejit.t2t.example_arrays import read_record_blocks
+    from bpejit.t2t.tfrecords import read_record_blocks
 
     for path in sorted(folder.glob(f"{NAME}-train-*")):
         for data, starts in read_record_blocks(path):
