@@ -147,6 +147,12 @@ def starts_of(lengths: Array) -> Array:
     return starts
 
 
+def ranges_of(begins: Array, lengths: Array) -> Array:
+    """Return the numbers from each `begins[i]` to `begins[i] + lengths[i]`, one range after the other."""
+    starts = starts_of(lengths)
+    return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
+
+
 def _check_starts(pool: Array, starts: Array, name: str) -> None:
     if starts.size == 0 or starts[0] != 0 or starts[-1] != pool.size or (np.diff(starts) < 0).any():
         raise ValueError(f"{name}: starts must begin with 0, never fall, and end with the size of the pool ({pool.size})")

@@ -12,8 +12,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, starts_of
-from bpejit.kernels.counting.sorted_tables import gather
+from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -137,20 +136,10 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
 
     def sides(self) -> ByteStrings:
         """Return the tokens of all pairs, one after the other."""
-        both = np.column_stack([self.lefts, self.rights]).ravel().astype(np.int64)
-        starts = starts_of(np.diff(self.tokens.starts)[both])
-        pool = np.empty(int(starts[-1]), np.uint8)
-        counts = np.zeros(both.size, np.int64)
-        gather(
-            self.tokens.pool,
-            self.tokens.starts,
-            np.zeros(len(self.tokens), np.int64),
-            both,
-            pool,
-            starts,
-            counts,
-        )
-        return ByteStrings(pool, starts)
+        both = np.column_stack([self.lefts, self.rights]).ravel()
+        lengths = np.diff(self.tokens.starts)[both]
+        places = ranges_of(self.tokens.starts[both], lengths)
+        return ByteStrings(self.tokens.pool[places], starts_of(lengths))
 
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:

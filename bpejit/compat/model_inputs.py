@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, EncodedBatch, starts_of
+from bpejit.arrays import Array, EncodedBatch, ranges_of, starts_of
 from bpejit.errors import OptionError, UnsupportedError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.normalization.alignment import PreTokenizedText
@@ -49,7 +49,7 @@ class TokenRows(NamedTuple):
         firsts, lengths : int64 [rows]
             Index of the first token in its row, and number of tokens.
         """
-        chosen = _positions(self.starts[:-1] + firsts, lengths)
+        chosen = ranges_of(self.starts[:-1] + firsts, lengths)
         return TokenRows({name: column[chosen] for name, column in self.columns.items()}, starts_of(lengths))
 
     def trimmed(self, prefix: bool) -> TokenRows:
@@ -73,7 +73,7 @@ class TokenRows(NamedTuple):
         lengths = np.diff(self.starts)
         padded = np.maximum(lengths, target)
         starts = starts_of(padded)
-        positions = _positions(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
+        positions = ranges_of(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
         columns = {}
         for name, column in self.columns.items():
             columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), dtype=column.dtype)
@@ -140,7 +140,7 @@ def apply_template(template: Template, first: TokenRows, second: TokenRows | Non
     inputs = _inputs(TokenRows(blank, starts), 0)
     begins = starts[:-1]
     for item, part, n_part in zip(items, parts, lengths, strict=True):
-        positions = _positions(begins, n_part)
+        positions = ranges_of(begins, n_part)
         inputs.columns["token_type_ids"][positions] = item.type_id
         inputs.columns["special_tokens_mask"][positions] = item.text is None
         for name in part.columns.keys() & inputs.columns.keys():
@@ -165,12 +165,6 @@ def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
     n_rows = rows.starts.size - 1
     added = np.array(ids or (), dtype=np.uint32)
     return TokenRows({"input_ids": np.tile(added, n_rows)}, np.arange(n_rows + 1, dtype=np.int64) * added.size)
-
-
-def _positions(begins: Array, lengths: Array) -> Array:
-    """Return the numbers from each `begins[i]` to `begins[i] + lengths[i]`, one range after the other."""
-    starts = starts_of(lengths)
-    return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
 
 
 def trims(post_processor: Any) -> tuple[bool, ...]:
