@@ -208,7 +208,7 @@ def decode(
     target = "-" if out is None else out
     check_json_output(target)
     with watch() as progress:
-        tokenizer.check_output(target)
+        tokenizer.check_output(target, overwrite=overwrite)
         decoder = tokenizer.load_lazily()
         begun = progress.seconds
         written = decoder.decode_file(tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
@@ -311,7 +311,9 @@ def encode(
             f"{found}; expected one of them: `--out FILE` for one output, such as `--out tokens.bin`, or `--out-dir FOLDER` "
             "for one per input"
         )
-    from bpejit.storage.remote import local_path
+    from bpejit.corpus.input_paths import list_inputs
+    from bpejit.storage.remote import is_remote, local_path
+    from bpejit.tokenfiles.opening import check_token_outputs
     from bpejit.tokenfiles.output_format import output_format
 
     out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))
@@ -320,7 +322,11 @@ def encode(
     token_format = output_format(out, token_format)
     with watch() as progress:
         if out_dir is None:
-            tokenizer.check_output(target)
+            tokenizer.check_output(target, overwrite=True)
+            if not (is_remote(target) or job["shard_tokens"] or job["resume"] or job["shard"]):
+                check_token_outputs(
+                    target, inputs=list_inputs(inputs), overwrite=overwrite or job["dry_run"], format=token_format
+                )
         encoder = tokenizer.load_lazily()
         with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=job["shard"] is not None):
             options = {"strip_bom": strip_bom, **job, **reading, **work, "overwrite": overwrite, "progress": progress}

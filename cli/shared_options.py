@@ -209,13 +209,13 @@ class TokenizerChoice(NamedTuple):
 
         return tokenizer_files(self.path)
 
-    def check_output(self, out: str) -> None:
-        """Raise an exception if an output is a file of the tokenizer. The library compares it with the inputs."""
+    def check_output(self, out: str, *, overwrite: bool) -> None:
+        """Raise an exception if an output is a file of the tokenizer, or exists. The library compares it with the inputs."""
         from bpejit.storage.outputs import check_outputs
         from bpejit.storage.remote import is_remote
 
         if not is_remote(out):
-            check_outputs([out], inputs=self.files(), overwrite=True)
+            check_outputs([out], inputs=self.files(), overwrite=overwrite)
 
 
 def tokenizer_option(function: Any) -> Any:
