@@ -14,7 +14,14 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, choose_dtype
-from bpejit.tokenfiles.description import Description, check_description, described_format, description_path, read_description
+from bpejit.tokenfiles.description import (
+    DTYPES,
+    Description,
+    check_description,
+    described_format,
+    description_path,
+    read_description,
+)
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import regular_size
 
@@ -110,6 +117,8 @@ class DescribedFormat(TokenFileFormat):
     ) -> TokenReader:
         """Open a token file, checked against its description if there is one."""
         path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        if dtype is not None and not self.states_dtype:
+            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
         fields = read_description(path)  # first, because it may complete or undo an interrupted run
         size = regular_size(path)
         if fields is not None:

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, replacing
@@ -25,7 +24,6 @@ from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import (
     ALL_DTYPES,
-    DTYPES,
     END_DTYPE,
     Description,
     description_path,
@@ -155,8 +153,6 @@ class MappedFormat(DescribedFormat):
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
         """Return an open token file."""
-        if dtype is not None and not self.states_dtype:
-            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
         known = dtype if fields is None else fields.dtype
         found = self.layout(path, size, known)
         wanted = dtype if self.states_dtype else known
