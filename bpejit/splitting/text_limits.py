@@ -42,7 +42,7 @@ class TextLimits:
     n_bytes : int
         Size of the text; its number of characters will do.
     regex_timeout : float, optional
-        Seconds of processor time for one MB; at least `LEAST_SECONDS` are allowed. None means no limit.
+        Seconds of processor time in the `regex` package for one MB; at least `LEAST_SECONDS` are allowed. None means no limit.
     """
 
     def __init__(self, n_bytes: int, regex_timeout: float | None) -> None:
@@ -51,7 +51,7 @@ class TextLimits:
         self._seconds = _FOREVER
         if regex_timeout is not None:
             self._seconds = min(max(LEAST_SECONDS, regex_timeout * n_bytes / 1e6), _FOREVER)
-        self._end = time.thread_time() + self._seconds
+        self._left = self._seconds
         self._room = GROWTH * n_bytes + MORE_CHARACTERS
 
     def matches(self, pattern: Any, text: str) -> list[tuple[int, int]]:
@@ -69,14 +69,17 @@ class TextLimits:
         return self._in_time(pattern, lambda timeout: pattern.search(text, at, timeout=timeout))
 
     def _in_time(self, pattern: Any, call: Callable[[float], _Result]) -> _Result:
-        allowed = left = self._end - time.thread_time()
-        while left > 0:
-            try:
-                return call(allowed)
-            except TimeoutError:  # noqa: PERF203
-                # The package counts the time of all threads. The tenth covers the difference between the two clocks.
-                left = self._end - time.thread_time() - 0.1 * self._seconds
-                allowed = min(4 * allowed, _FOREVER)
+        allowed, end = self._left, time.thread_time() + self._left
+        try:
+            while allowed > 0:
+                try:
+                    return call(allowed)
+                except TimeoutError:  # noqa: PERF203
+                    # The package counts the time of all threads. The tenth covers the difference between the two clocks.
+                    more = end - time.thread_time() > 0.1 * self._seconds
+                    allowed = min(4 * allowed, _FOREVER) if more else 0
+        finally:
+            self._left = end - time.thread_time()
         raise PatternError(
             f"the pattern {shorten(pattern.pattern, 400)} has taken {self._seconds:.3g} s of processor time for a text of "
             f"{self._n_bytes} bytes; expected at most {self._regex_timeout:g} s for one MB of text, {LEAST_SECONDS:g} s for "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,19 @@ def test_every_way_to_encode_is_limited(tmp_path: Path) -> None:
         for part in (EVIL, "2000 bytes", "0.01 s", "10 s for one MB", "regex_timeout"):
             assert part in str(error.value)
     assert tokenizer.encode("aab") == [97, 97, 98]
+
+
+def test_only_the_time_of_the_package_counts() -> None:
+    """What happens between matches, such as slicing and collecting garbage, is not the pattern's fault."""
+    limits = TextLimits(1, 1.0)
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end:
+        pass
+    assert limits.matches(regex.compile("a"), "aba") == [(0, 1), (2, 3)]
+    with pytest.raises(PatternError):
+        limits.search(regex.compile(EVIL), TEXT, 0)
+    with pytest.raises(PatternError):
+        limits.search(regex.compile("a"), "a", 0)
 
 
 def test_parts_share_the_limit_of_their_text() -> None:
