@@ -1,4 +1,4 @@
-"""Run the tests: a process for each folder, as many at a time as there are processors, and a line for each that has ended.
+"""Run the tests: a process for each folder, some of them at a time, and a line for each that has ended.
 
     python .ci/run_tests.py                                     all tests
     python .ci/run_tests.py -m "not slow" tests/jit -- -k cache    some tests of a folder, with arguments for pytest
@@ -55,13 +55,13 @@ class Outcome(NamedTuple):
 
 
 def find_groups(paths: list[Path]) -> list[Group]:
-    """Return the files of each folder, those that need services first, then the largest: these may take longest."""
+    """Return the files of each folder of `tests`, those that need services first, then the largest: these may take longest."""
     files = {file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
-    folders: dict[Path, list[Path]] = {}
+    folders: dict[str, list[Path]] = {}
     for file in sorted(files):
         if "readers" not in file.parts:  # see `make readers`
-            folders.setdefault(file.parent, []).append(file)
-    groups = [Group(str(folder.relative_to(ROOT)), inside, False) for folder, inside in folders.items()]
+            folders.setdefault("/".join(file.relative_to(ROOT).parent.parts[:2]), []).append(file)
+    groups = [Group(folder, inside, False) for folder, inside in folders.items()]
     groups.sort(key=lambda group: -sum(file.stat().st_size for file in group.files))
     services = [file for inside in folders.values() for file in inside if SERVICES.search(file.read_text(encoding="utf-8"))]
     return [Group("services", services, True), *groups] if services else groups
@@ -93,7 +93,7 @@ def run(python: str | Path, paths: list[Path], markers: str, arguments: list[str
     groups = find_groups(paths)
     services = groups[0].services if groups else False
     total, processors = Outcome(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(processors + services) as pool:
+    with ThreadPoolExecutor(processors + 1 + services) as pool:  # tests wait for processes and for the disk
         begun = time.monotonic()
         running = {pool.submit(run_group, python, group, markers, arguments, environment): group for group in groups}
         for one in as_completed(running):
