@@ -4,8 +4,8 @@
     python .ci/run_tests.py -m "not slow" tests/jit -- -k cache    some tests of a folder, with arguments for pytest
 
 One process that runs all tests grows to a gigabyte, and each of the thousands of processes that tests fork would copy its page
-tables. Tests that need services (Ray, an S3 server, Chromium) mostly wait, so they run beside the others, in one process that
-starts one of each service.
+tables. Tests that need services mostly wait, so they run beside the others: those with a Ray cluster in one process, and those
+with an S3 server or Chromium alone in another.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 
-SERVICES = re.compile(r"\b(cluster|bucket|browser|services)\b")
-"""The fixtures and the marker of tests that need services; only files with one of them are collected for these."""
+SERVICES = {"cluster": re.compile(r"\bcluster\b"), "services": re.compile(r"\b(bucket|browser|services)\b")}
+"""Groups of tests that need services, and their fixtures and marker; only files with one of them are collected for these."""
 
 NO_TESTS = 5
 """Status of pytest if no test was selected."""
@@ -63,8 +63,12 @@ def find_groups(paths: list[Path]) -> list[Group]:
             folders.setdefault("/".join(file.relative_to(ROOT).parent.parts[:2]), []).append(file)
     groups = [Group(folder, inside, False) for folder, inside in folders.items()]
     groups.sort(key=lambda group: -sum(file.stat().st_size for file in group.files))
-    services = [file for inside in folders.values() for file in inside if SERVICES.search(file.read_text(encoding="utf-8"))]
-    return [Group("services", services, True), *groups] if services else groups
+    services: dict[str, list[Path]] = {}
+    for file in (file for group in groups for file in group.files):
+        text = file.read_text(encoding="utf-8")
+        for name in [name for name, used in SERVICES.items() if used.search(text)][:1]:
+            services.setdefault(name, []).append(file)
+    return [*(Group(name, inside, True) for name, inside in services.items()), *groups]
 
 
 def run_group(python: str | Path, group: Group, markers: str, arguments: list[str], environment: Mapping[str, str]) -> Outcome:
@@ -91,7 +95,7 @@ def run_group(python: str | Path, group: Group, markers: str, arguments: list[st
 def run(python: str | Path, paths: list[Path], markers: str, arguments: list[str], environment: Mapping[str, str]) -> Outcome:
     """Run the tests, print a line for each group and the output of those that failed; return the sums."""
     groups = find_groups(paths)
-    services = groups[0].services if groups else False
+    services = sum(group.services for group in groups)
     total, processors = Outcome(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(processors + 1 + services) as pool:  # tests wait for processes and for the disk
         begun = time.monotonic()
