@@ -156,10 +156,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Leave the modules and the tests out of garbage collection, which takes a sixth of the time of some folders."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+    """Look for garbage among all objects rarely: modules and tests are many, and stay."""
+    gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

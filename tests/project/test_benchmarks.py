@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,14 @@ def toy_context(folder: Path) -> measure.Context:
     made = settings.Settings(**sizes)  # type: ignore[arg-type]
     texts = corpora.Corpora(folder, limit=made.limit)
     return measure.Context(made, folder, texts, vocabularies.Vocabularies(folder), ["bpejit", "tiktoken"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects() -> Iterator[None]:
+    """Leave what exists out of garbage collection, which the works start before each pass."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
