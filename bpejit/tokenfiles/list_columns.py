@@ -170,6 +170,7 @@ class ListColumnFormat(DescribedFormat):
     """
 
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = LIST_DTYPES
+    states_dtype = True
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)
     reader_type: ClassVar[type[ListColumnTokens]]

@@ -376,6 +376,7 @@ def test_lists_of_other_tools(tmp_path: Path, name: str, dtype: str, column: str
     found = open_tokens(tmp_path / "t")
     assert (found.dtype, found.ids.tolist(), found.n_documents) == (dtype, [4, 5, 6], 3)
     assert found.document(1).tolist() == [4, 5]
+    assert open_tokens(tmp_path / "t", dtype=dtype).ids.tolist() == [4, 5, 6]
     with pytest.raises(TokenFileError, match="omit the dtype"):
         open_tokens(tmp_path / "t", dtype="uint32")
 
