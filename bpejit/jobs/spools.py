@@ -84,9 +84,10 @@ class GrowingFile:
             raise
 
     def _hash_again(self) -> None:
-        while data := self._file.read(_HASHED_BYTES):
+        data = self._file.read(_HASHED_BYTES)
+        while data:
             with self._hasher.updating(memoryview(data)):
-                pass
+                data = self._file.read(_HASHED_BYTES)
 
     @property
     def sha256(self) -> str:
