@@ -67,7 +67,8 @@ def find_groups(paths: list[Path]) -> list[Group]:
     services: dict[str, list[Path]] = {}
     for file in (file for group in groups for file in group.files):
         text = file.read_text(encoding="utf-8")
-        for name in [name for name, used in SERVICES.items() if used.search(text)][:1]:
+        name = next((name for name, used in SERVICES.items() if used.search(text)), None)
+        if name is not None:
             services.setdefault(name, []).append(file)
     return [*(Group(name, inside, True) for name, inside in services.items()), *groups]
 
