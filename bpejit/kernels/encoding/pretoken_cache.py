@@ -33,7 +33,8 @@ NEXT_START, NEXT_SPAN, N_SPANS, N_OUT, NEEDED_BYTES, USED_SLOTS, ARENA_WRITTEN, 
 N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `text_encoding`
 SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `text_encoding`
 N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `long_pretokens`, also for N_SEEN
-PROGRESS_SIZE = 18
+SENTENCE_PAUSE = 18  # see `sentence_merging`
+PROGRESS_SIZE = 19
 
 SLOT_WORDS = 4
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline
-from bpejit.jit.memory import prefetch
-from bpejit.jit.simd import lowest_rank, merge_lane
+from bpejit.jit.memory import bit_length, prefetch
+from bpejit.jit.simd import equal_lanes, lowest_rank, merge_lane
 from bpejit.kernels.constants import ONE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, prefetch_place, rank_at
 
@@ -34,6 +34,22 @@ ROWS_WORDS = MAX_ROWS * (ROW_WORDS + 6)
 _LANES = np.uint64(LANES)
 _ROW = np.uint64(ROW_WORDS)
 _NO_RANK = np.uint64(NO_RANK)
+
+
+@inline
+def row_size(ranks, at, n):
+    """Return how many of `n` elements from `at` form the next row, which ends where no merge crosses, or a longer fragment.
+
+    `ranks` has the rank of each element and the next, NEVER_ADJACENT at such a boundary and after the last element.
+    """
+    ends = equal_lanes(ranks, at, np.uint64(NEVER_ADJACENT))
+    size = bit_length(ends & ((ONE << min(n, _LANES)) - ONE))
+    if size == ZERO:
+        size = _LANES
+        while ranks[at + size] != NEVER_ADJACENT:
+            size += ONE
+        size += ONE
+    return size
 
 
 @inline

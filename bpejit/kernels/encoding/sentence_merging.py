@@ -11,7 +11,7 @@ from their characters (see `character_merging`):
 4. The rows are merged in lockstep (see `row_merging`).
 5. Their ids are written one after the other as well, from where the encoding of the text copies them.
 
-Fragments of more than 16 elements are merged one by one.
+Fragments of more than 16 elements are merged one by one, and so are sentences where few elements are merged.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import bit_length, load_u64, store_u64
-from bpejit.jit.simd import equal_lanes, load_lanes, write_tokens
+from bpejit.jit.memory import load_u64, store_u64
+from bpejit.jit.simd import load_lanes, write_tokens
 from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG
-from bpejit.kernels.constants import HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
@@ -41,8 +41,8 @@ from bpejit.kernels.encoding.character_joins import (
 from bpejit.kernels.encoding.character_merging import RANKS
 from bpejit.kernels.encoding.long_pretokens import LONG_HASHES, NO_RECORD
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, prefetch_place, rank_at
-from bpejit.kernels.encoding.pretoken_cache import find_cache_slot
-from bpejit.kernels.encoding.row_merging import LANES, MAX_ROWS, ROW_WORDS, ROWS_WORDS, SIZE, merge_rows
+from bpejit.kernels.encoding.pretoken_cache import SENTENCE_PAUSE, find_cache_slot
+from bpejit.kernels.encoding.row_merging import LANES, MAX_ROWS, ROW_WORDS, ROWS_WORDS, SIZE, merge_rows, row_size
 
 NOT_MERGED = ZERO
 """Returned by `merged_ids` for a pre-token that was not merged."""
@@ -52,6 +52,15 @@ MAX_SENTENCE_BYTES = 255
 
 LEAST_SENTENCES = 8
 """Least number of new long pre-tokens in a batch for which they are merged together."""
+
+PAUSE = 31
+"""If a batch has more than MANY_IDS eighths as many ids as elements, the sentences of this many batches are merged one by one.
+
+In Chinese, where most fragments are a character or two, a first pass took 1.08 times as long without this.
+"""
+
+MANY_IDS = 5
+"""With 4, a quarter of Japanese was merged one by one, and a first pass took 1.05 times as long."""
 
 _ENOUGH_ELEMENTS = 768
 _MAX_ELEMENTS = _ENOUGH_ELEMENTS + MAX_SENTENCE_BYTES + LANES
@@ -78,6 +87,7 @@ SENTENCE_WORDS = int(_IDS) + BATCH * (MAX_SENTENCE_BYTES + 1) + LANES
 _END_SHIFT = np.uint64(31)
 _END = ONE << _END_SHIFT
 _TOKEN_MASK = _END - ONE
+_MANY_IDS = np.uint64(MANY_IDS)
 _MAX_BYTES = np.uint64(MAX_SENTENCE_BYTES)
 _POSITION = np.uint64(POSITION_MASK)
 _BYTE = np.uint64(0xFF)
@@ -165,19 +175,6 @@ def _rank_elements(tables, sentences, n):
 
 
 @inline
-def _row_size(sentences, first, stop):
-    """Return the number of elements from `first` to the last boundary that a row may end at, or of a longer fragment."""
-    ends = equal_lanes(sentences, _RANKS + first, np.uint64(NEVER_ADJACENT))
-    size = bit_length(ends & ((ONE << min(stop - first, _LANES)) - ONE))
-    if size == ZERO:
-        size = _LANES
-        while sentences[_RANKS + first + size] != NEVER_ADJACENT:
-            size += ONE
-        size += ONE
-    return size
-
-
-@inline
 def _merge_group(tables, workspace, n_sentences, n_ids):
     """Merge the sentences that have been read, and write where their ids are; return the new number of ids."""
     sentences = workspace.sentences
@@ -189,7 +186,7 @@ def _merge_group(tables, workspace, n_sentences, n_ids):
     while number < n_sentences:
         stop = np.uint64(sentences[_STOPS + number])
         while first < stop:
-            size = _row_size(sentences, first, stop)
+            size = row_size(sentences, _RANKS + first, stop - first)
             sentences[_PIECES + n_pieces] = size
             n_pieces += ONE
             first += size
@@ -252,7 +249,8 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
     workspace : WorkspaceArrays, in-out
         `workspace.batch` is filled by `make_cache_keys` and `prefetch_records`. `workspace.sentences` receives the ids of each
         pre-token of up to MAX_SENTENCE_BYTES that starts with a three-byte character and is not in the cache (see
-        `merged_ids`). `workspace.scratch` has at least CHARACTER_SCRATCH_WORDS.
+        `merged_ids`). `workspace.scratch` has at least CHARACTER_SCRATCH_WORDS. `workspace.progress[SENTENCE_PAUSE]` becomes
+        PAUSE if few elements were merged.
 
     Notes
     -----
@@ -267,6 +265,7 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
     n = ZERO
     n_sentences = ZERO
     n_ids = ZERO
+    n_elements = ZERO
     for number in range(BATCH):
         sentences[_FIRST_IDS + np.uint64(number)] = 0
         sentences[_ID_COUNTS + np.uint64(number)] = 0
@@ -289,7 +288,10 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
         k += THREE
         span += ONE
         if n >= _ENOUGH or span == last:
+            n_elements += n
             _rank_elements(tables, sentences, n)
             n_ids = _merge_group(tables, workspace, n_sentences, n_ids)
             n = ZERO
             n_sentences = ZERO
+    if n_ids * EIGHT > n_elements * _MANY_IDS:
+        workspace.progress[SENTENCE_PAUSE] = PAUSE

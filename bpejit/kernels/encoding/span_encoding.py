@@ -72,6 +72,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     NEEDED_BYTES,
     NEXT_SPAN,
     NEXT_START,
+    SENTENCE_PAUSE,
     SLOT_WORDS,
     copy_ids,
     find_cache_slot,
@@ -308,9 +309,13 @@ def encode_spans(text, ends, tables, workspace, out):
             break
         n_long = make_cache_keys(text, start, ends, span, size, workspace)
         n_missing = prefetch_records(workspace, n_long)
-        has_merged = n_missing >= _SENTENCES and merges_sentences
-        if has_merged:
-            merge_sentences(text, ends, start, span, size, tables, workspace)
+        has_merged = False
+        if n_missing >= _SENTENCES and merges_sentences:
+            if progress[SENTENCE_PAUSE] > 0:
+                progress[SENTENCE_PAUSE] -= 1
+            else:
+                merge_sentences(text, ends, start, span, size, tables, workspace)
+                has_merged = True
         i = ZERO
         k = ZERO
         last = span + size

@@ -70,6 +70,8 @@ def merge(pretokens: list[bytes], model: Model, known: set[bytes]) -> list[list[
         merged = sentence_merging.merged_ids(workspace.sentences, np.uint64(i)) if tables.merges_sentences[0] else 0
         end = sentence_merging.copy_merged(workspace.sentences, np.uint64(merged), out, np.uint64(1))
         results.append(out[1 : int(end)].tolist() if merged != sentence_merging.NOT_MERGED else None)
+    n_ids = sum(len(ids) for ids in results if ids)
+    assert workspace.progress[pretoken_cache.SENTENCE_PAUSE] in ((0,) if n_ids == 0 else (0, sentence_merging.PAUSE))
     return results
 
 
