@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat, Sink
-from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module, list_column
+from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat
+from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module
 
 _KIND = "Arrow file"
 
@@ -18,22 +18,11 @@ _KIND = "Arrow file"
 class ArrowTokenWriter(GroupWriter):
     """Write an Arrow file of ids, with a record batch for each group."""
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._schema = self._schema_of_rows()
-        self._sink = Sink(self._data)
-        self._batches = self._arrow.ipc.new_file(self._sink, self._schema)
+    def _open_rows(self) -> Any:
+        return self._arrow.ipc.new_file(self._sink, self._schema)
 
     def _write_group(self, arrays: list[Any], n_tokens: int) -> None:  # noqa: ARG002 - readers count the ids
-        self._batches.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
-
-    def _finish(self) -> None:
-        super()._finish()
-        self._batches.close()
-
-    def _abandon(self) -> None:
-        self._sink.discards = True
-        self._batches.close()  # otherwise its finalizer writes to the file
+        self._output.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
 class ArrowTokens(ListColumnTokens):
@@ -41,19 +30,16 @@ class ArrowTokens(ListColumnTokens):
 
     kind = _KIND
 
-    def _open(self) -> tuple[str, str, list[int], list[int] | None]:
+    def _open(self) -> tuple[Any, list[int], None]:
         arrow = arrow_module("pyarrow", f"the {_KIND} `{self.path}`")
         if self.path.stat().st_size == 0:  # which cannot be mapped
             raise arrow.ArrowInvalid("it is empty")
         self._file = arrow.ipc.open_file(arrow.memory_map(os.fspath(self.path)))
         rows = [self._file.get_batch(batch).num_rows for batch in range(self._file.num_record_batches)]
-        return *list_column(self._file.schema, self.path), rows, None
+        return self._file.schema, rows, None
 
     def _read_column(self, group: int, name: str) -> Any:
         return self._file.get_batch(group).column(name)
-
-    def _schema(self) -> Any:
-        return self._file.schema
 
     def _batches(self, names: list[str]) -> Iterator[Any]:
         for number in range(self._file.num_record_batches):

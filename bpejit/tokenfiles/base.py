@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, Protocol, overload
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, read_error
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
@@ -33,6 +34,38 @@ class TokenSource(Protocol):
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
         """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time."""
+
+
+@dataclass(frozen=True)
+class TokenStream:
+    """Ids that are read once, in order, from a stream such as standard input.
+
+    Parameters
+    ----------
+    dtype : str
+    read : callable
+        `read(size)` yields the ids as arrays of up to `size`.
+    n_tokens : None
+        The number of ids is known only at the end.
+    """
+
+    dtype: str
+    read: Callable[[int], Iterator[Array]]
+    n_tokens: int | None = field(default=None, init=False)
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`].
+
+        Raises
+        ------
+        TokenFileError
+            If the stream cannot be read, or contains anything but whole ids.
+        """
+        try:
+            for ids in self.read(size):
+                yield ids.astype(np.uint32)
+        except OSError as cause:
+            raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
 
 
 class TokenReader(TokenSource, Protocol):

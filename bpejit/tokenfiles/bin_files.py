@@ -7,22 +7,18 @@ of documents are in `<file>.docs.npy` (see `bpejit.tokenfiles.document_index`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from bpejit import arguments
+from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS
-from bpejit.tokenfiles.description import (
-    BIN_FORMAT,
-    DTYPES,
-    description_path,
-    known_dtype,
-)
+from bpejit.storage.files import StrPath
+from bpejit.tokenfiles.base import TokenStream
+from bpejit.tokenfiles.description import BIN_FORMAT, DTYPES, description_path
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 
 
@@ -51,54 +47,28 @@ class BinFormat(MappedFormat):
                 "the dtype of the ids on standard input is not known; expected uint16 or uint32: "
                 'pass `dtype="uint16"` or `dtype="uint32"`'
             )
-        known_dtype(dtype)
-        return TokenStream(stream, dtype)
+        dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        return TokenStream(dtype, partial(_stream_ids, stream, dtype))
 
     def is_like(self, path: StrPath) -> bool:  # noqa: ARG002
         """Return False: ids alone may be anything."""
         return False
 
 
-@dataclass(frozen=True)
-class TokenStream:
-    """Ids that are read once, in order, from a stream such as standard input.
-
-    Parameters
-    ----------
-    stream : binary stream
-    dtype : str
-        `uint16` or `uint32`.
-    n_tokens : None
-        The number of ids is known only at the end.
-    """
-
-    stream: BinaryIO
-    dtype: str
-    n_tokens: int | None = field(default=None, init=False)
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`].
-
-        Raises
-        ------
-        TokenFileError
-            If the stream cannot be read, or ends within an id.
-        """
-        little = known_dtype(self.dtype)
-        rest = b""
-        done = 0
-        try:
-            while data := self.stream.read(size * little.itemsize - len(rest)):
-                done += len(data)
-                data = rest + data
-                whole = len(data) - len(data) % little.itemsize
-                rest = data[whole:]
-                if whole:
-                    yield np.frombuffer(data[:whole], dtype=little).astype(np.uint32)
-        except OSError as cause:
-            raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
-        if rest:
-            raise TokenFileError(
-                f"standard input has {done} bytes, which is not a multiple of {little.itemsize}, the size of {self.dtype}; "
-                "expected whole ids: check the dtype, and that the input is complete"
-            )
+def _stream_ids(stream: BinaryIO, dtype: str, size: int) -> Iterator[Array]:
+    """Yield the ids of a stream, [up to `size`], or raise TokenFileError if it ends within an id."""
+    little = DTYPES[dtype]
+    rest = b""
+    done = 0
+    while data := stream.read(size * little.itemsize - len(rest)):
+        done += len(data)
+        data = rest + data
+        whole = len(data) - len(data) % little.itemsize
+        rest = data[whole:]
+        if whole:
+            yield np.frombuffer(data[:whole], dtype=little)
+    if rest:
+        raise TokenFileError(
+            f"standard input has {done} bytes, which is not a multiple of {little.itemsize}, the size of {dtype}; "
+            "expected whole ids: check the dtype, and that the input is complete"
+        )

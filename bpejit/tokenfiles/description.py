@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 
-from bpejit import arguments
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
@@ -77,17 +76,6 @@ class Description:
     documents: int | None = None
     file_format: str = BIN_FORMAT
     documents_sha256: str | None = None
-
-
-def known_dtype(dtype: str) -> np.dtype[Any]:
-    """Return the dtype with a name.
-
-    Raises
-    ------
-    TokenFileError
-        If files without a dtype of their own cannot have this dtype.
-    """
-    return DTYPES[arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)]
 
 
 def description_path(path: StrPath) -> Path:

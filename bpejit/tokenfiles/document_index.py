@@ -81,18 +81,3 @@ class DocumentIndex(Borders):
         last = int(starts[-1])
         if first != 0 or last != n_tokens:
             raise self.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
-
-
-def find_document_index(path: StrPath, fields: Description | None, n_tokens: int) -> DocumentIndex | None:
-    """Return the document index of the token file `path`; None if there is none.
-
-    A file with a description has an index if the description has the number of documents.
-
-    Raises
-    ------
-    TokenFileError
-        If the index is missing or broken, or its first and last number do not fit the token file.
-    """
-    index = document_index_path(path)
-    exists = index.exists() if fields is None else fields.documents is not None
-    return DocumentIndex(index, n_tokens) if exists else None

@@ -36,7 +36,10 @@ _LONGEST = 2**31 - 1
 
 
 class GroupWriter(TokenFileWriter):
-    """Collect documents, and write them in groups of rows. A document is held in memory until it is complete."""
+    """Collect documents, and write them in groups of rows. A document is held in memory until it is complete.
+
+    A format is a subclass with the methods `_open_rows`, which returns a writer of pyarrow, and `_write_group`.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,9 @@ class GroupWriter(TokenFileWriter):
         self._ends: list[Array] = []
         self._start = 0
         self._n_rows = self._n_ends = 0
+        self._schema = self._schema_of_rows()
+        self._sink = Sink(self._data)
+        self._output = self._open_rows()
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         if ids.size:
@@ -74,6 +80,14 @@ class GroupWriter(TokenFileWriter):
         self.left_out = self.n_tokens - self._start
         self.n_tokens = self._start
         self.n_documents = self._n_rows
+        self._close_rows()
+
+    def _close_rows(self) -> None:
+        self._output.close()
+
+    def _abandon(self) -> None:
+        self._sink.discards = True
+        self._output.close()  # otherwise its finalizer writes to the file
 
     def _hash_documents(self, ends: Array) -> None:
         if self._pack is None:  # otherwise the borders in the rows are hashed
@@ -155,6 +169,10 @@ class GroupWriter(TokenFileWriter):
             self._arrow.field(name, self._kind(np.empty(0, dtype=dtype)), nullable=False) for name, dtype in columns.items()
         ]
         return self._arrow.schema([*fields, *(() if self._columns is None else self._columns.schema)])
+
+    def _open_rows(self) -> Any:
+        """Return a writer of rows of `_schema` to `_sink`, which has a method `close`."""
+        raise NotImplementedError
 
     def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
         """Write rows: an array of lists for each column, with `n_tokens` ids."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, overload
@@ -20,7 +20,7 @@ from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
-from bpejit.tokenfiles.mapped_tokens import DescribedTokens, as_uint32, check_counts, compare_content, document_number
+from bpejit.tokenfiles.mapped_tokens import DescribedTokens, document_number
 
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""
@@ -58,21 +58,22 @@ class ListColumnTokens(DescribedTokens, ABC):
         self.description = description
         self._cached: tuple[int, Array, Array] | None = None
         with self._reading():
-            self._column, self.dtype, rows, self._counts = self._open()
+            self._schema, rows, self._counts = self._open()
+            self._column, self.dtype = list_column(self._schema, path)
         if any(number < 0 for number in rows):
             raise self._damaged(f"announces {min(rows)} rows", "none or more")
         self._rows = np.cumsum([0, *rows], dtype=np.int64)
-        if description is not None:
-            check_counts(path, description, dtype=self.dtype, n_tokens=len(self), n_documents=self.n_documents)
+        if description is not None:  # otherwise the ids are not counted before they are needed
+            self._check_counts(self.dtype, self.n_tokens, self.n_documents)
 
     @abstractmethod
-    def _open(self) -> tuple[str, str, list[int], list[int] | None]:
+    def _open(self) -> tuple[Any, list[int], list[int] | None]:
         """Open the file.
 
         Returns
         -------
-        column, dtype : str
-            The name and the dtype of the column of ids.
+        schema : pyarrow.Schema
+            Of all columns.
         rows : list of int
             The number of rows of each group.
         counts : list of int, optional
@@ -83,9 +84,23 @@ class ListColumnTokens(DescribedTokens, ABC):
     def _read_column(self, group: int, name: str) -> Any:
         """Return a column of lists of a group, as an array of pyarrow."""
 
-    def _reading(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
         """Raise TokenFileError where pyarrow cannot read the file."""
-        return reading(self.path, self.kind)
+        # Besides its own exceptions, pyarrow raises those of Python for names that are not UTF-8 or occur twice, for example.
+        arrow = arrow_module("pyarrow", self.kind)
+        try:
+            yield
+        except TokenFileError:
+            raise
+        except (arrow.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError) as cause:
+            if isinstance(cause, OSError) and cause.errno is not None:
+                raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
+            found = (str(cause).splitlines() or [type(cause).__name__])[0].rstrip(".")
+            raise TokenFileError(
+                f"`{self.path}` cannot be read: {found}; expected a complete {self.kind}: copy it again, or encode the text "
+                "again"
+            ) from cause
 
     def _damaged(self, found: str, expected: str) -> TokenFileError:
         return TokenFileError(
@@ -118,10 +133,6 @@ class ListColumnTokens(DescribedTokens, ABC):
         return ids, offsets
 
     @abstractmethod
-    def _schema(self) -> Any:
-        """Return the schema of all columns."""
-
-    @abstractmethod
     def _batches(self, names: list[str]) -> Iterator[Any]:
         """Yield all rows of some columns as record batches of a moderate size."""
 
@@ -129,7 +140,7 @@ class ListColumnTokens(DescribedTokens, ABC):
         """Return the rows of the other columns, which are read in order; None if there are none."""
         arrow = arrow_module("pyarrow", f"the columns of `{self.path}`")
         with self._reading():
-            fields = [field for field in self._schema() if field.name not in (self._column, LENGTHS_COLUMN)]
+            fields = [field for field in self._schema if field.name not in (self._column, LENGTHS_COLUMN)]
             plain = arrow.schema([arrow.field(field.name, plain_type(field.type)) for field in fields])
         if not fields:
             return None
@@ -230,17 +241,11 @@ class ListColumnTokens(DescribedTokens, ABC):
         for group in range(self._rows.size - 1):
             yield self._read_group(group)
 
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one group in memory at a time.
-
-        Raises
-        ------
-        TokenFileError
-            If the file cannot be read.
-        """
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids in order, [up to `size`], holding one group in memory at a time."""
         for ids, _ in self._groups():
             for start in range(0, ids.size, size):
-                yield as_uint32(ids[start : start + size], self.path)
+                yield ids[start : start + size]
 
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:
         """Yield all ids in order, in blocks of up to `size`, each with the ends of the documents that end in it.
@@ -259,20 +264,9 @@ class ListColumnTokens(DescribedTokens, ABC):
                 yield ids[start : start + size], ends[found:last] - start
                 found = last
 
-    def verify(self) -> None:
-        """Read the whole file and compare it with its description.
-
-        Raises
-        ------
-        TokenFileError
-            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, or
-            it has no hash of the ids.
-        """
-        compare_content(self.path, self._blocks_with_ends(), self.description)
-
     def _blocks_with_ends(self) -> Iterator[tuple[Array, Array]]:
         with self._reading():
-            packed = LENGTHS_COLUMN in self._schema().names
+            packed = LENGTHS_COLUMN in self._schema.names
         done = 0
         for group, (ids, offsets) in enumerate(self._groups()):
             ends = self._part_ends(group, offsets) if packed else offsets[1:]
@@ -316,21 +310,3 @@ def list_column(schema: Any, path: Path) -> tuple[str, str]:
             f"lists of one of {', '.join(ALL_DTYPES)}: check the path"
         )
     return column, found[column]
-
-
-@contextmanager
-def reading(path: Path, kind: str) -> Iterator[None]:
-    """Raise TokenFileError where pyarrow cannot read a file; `kind` is a noun for the message."""
-    # Besides its own exceptions, pyarrow raises those of Python for names that are not UTF-8 or occur twice, for example.
-    errors = (arrow_module("pyarrow", kind).ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError)
-    try:
-        yield
-    except TokenFileError:
-        raise
-    except errors as cause:
-        if isinstance(cause, OSError) and cause.errno is not None:
-            raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-        found = (str(cause).splitlines() or [type(cause).__name__])[0].rstrip(".")
-        raise TokenFileError(
-            f"`{path}` cannot be read: {found}; expected a complete {kind}: copy it again, or encode the text again"
-        ) from cause

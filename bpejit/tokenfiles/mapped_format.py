@@ -29,9 +29,9 @@ from bpejit.tokenfiles.description import (
     description_path,
     write_description,
 )
-from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path, find_document_index
+from bpejit.tokenfiles.document_index import DocumentIndex, DocumentIndexWriter, document_index_path
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, checked_tokens
+from bpejit.tokenfiles.mapped_tokens import MappedTokens
 from bpejit.tokenfiles.mapping import map_ids
 
 
@@ -148,8 +148,13 @@ class MappedFormat(DescribedFormat):
         return DocumentIndexWriter(files[0])
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
-        """Return the borders of documents; None if they are not stored."""
-        return find_document_index(path, fields, n_tokens)
+        """Return the borders of documents; None if they are not stored.
+
+        A file with a description has a document index if the description has the number of documents.
+        """
+        index = document_index_path(path)
+        exists = index.exists() if fields is None else fields.documents is not None
+        return DocumentIndex(index, n_tokens) if exists else None
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
         """Return an open token file."""
@@ -169,7 +174,7 @@ class MappedFormat(DescribedFormat):
         borders = found.borders
         if borders is None:
             borders = self.find_borders(path, fields, int(ids.size))
-        return checked_tokens(MappedTokens(path, ids, fields, borders, found.position))
+        return MappedTokens(path, ids, fields, borders, found.position)
 
     def write_others(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
         """Write the files of a token file except that with the ids, and flush them to disk.

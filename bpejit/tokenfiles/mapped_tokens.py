@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +22,16 @@ from bpejit.tokenfiles.description import END_DTYPE, Description, description_pa
 from bpejit.tokenfiles.document_index import document_index_path
 
 
-class DescribedTokens:
+class DescribedTokens(ABC):
     """An open token file, which may have a description.
 
     Attributes
     ----------
+    path : Path
     description : Description or None
     """
 
+    path: Path
     description: Description | None
 
     @property
@@ -51,6 +54,84 @@ class DescribedTokens:
         """The hash of the ids; None if the description lacks it."""
         return None if self.description is None else self.description.ids_sha256
 
+    @abstractmethod
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
+
+    @abstractmethod
+    def _blocks_with_ends(self) -> Iterator[tuple[Array, Array | None]]:
+        """Yield blocks like `stored_blocks`, with the ends of documents, int64, as positions in the file."""
+
+    def _check_counts(self, dtype: str, n_tokens: int, n_documents: int | None) -> None:
+        """Raise TokenFileError if the dtype, the number of ids or the number of documents differs from the description."""
+        fields = self.description
+        described = description_path(self.path)
+        problem = ""
+        if fields is None:
+            return
+        if dtype != fields.dtype:
+            problem = f"has ids of {dtype}; expected {fields.dtype}, the dtype in `{described}`"
+        elif n_tokens != fields.tokens:
+            problem = f"has {n_tokens} tokens of {dtype}; expected {fields.tokens}, the number in `{described}`"
+        elif fields.documents is not None and n_documents is not None and n_documents != fields.documents:
+            problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
+        if problem:
+            raise TokenFileError(
+                f"`{self.path}` {problem}; the file was truncated or changed: copy it again, or encode the text again"
+            )
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read, or became shorter after it was opened.
+        """
+        for ids in self.stored_blocks(size):
+            yield as_uint32(ids, self.path)
+
+    def verify(self) -> None:
+        """Read the whole file and compare it with its description.
+
+        Raises
+        ------
+        TokenFileError
+            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
+            description has no hash of the ids, or the borders are wrong.
+        """
+        description = self.description
+        described = description_path(self.path)
+        if description is None or description.ids_sha256 is None:
+            found = "does not exist" if description is None else "has no hash of the ids"
+            raise TokenFileError(
+                f"`{self.path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
+            )
+        of_ids = hashlib.sha256()
+        of_ends = hashlib.sha256()
+        largest = -1
+        smallest = 0
+        for ids, ends in self._blocks_with_ends():
+            of_ids.update(ids.data)
+            if ends is not None:
+                of_ends.update(ends.astype(END_DTYPE, copy=False).data)
+            largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
+            smallest = min(smallest, int(ids.min(initial=0)))
+        for what, found_hash, expected in (
+            ("ids", of_ids.hexdigest(), description.ids_sha256),
+            ("borders of documents", of_ends.hexdigest(), description.documents_sha256),
+        ):
+            if expected not in (None, found_hash):
+                raise TokenFileError(
+                    f"`{self.path}` does not match `{described}`: the SHA-256 of its {what} is {found_hash}; expected "
+                    f"{expected}: copy all files of the token file again, or encode the text again"
+                )
+        if largest >= description.vocab_size or smallest < 0:
+            raise TokenFileError(
+                f"`{self.path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in "
+                f"`{described}` is {description.vocab_size}; expected smaller ids: encode the text again"
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class MappedTokens(DescribedTokens):
@@ -68,6 +149,11 @@ class MappedTokens(DescribedTokens):
         The borders of documents; None if they are not stored.
     offset : int
         The position of the first id in the file, in bytes.
+
+    Raises
+    ------
+    TokenFileError
+        If the dtype, the number of ids or the number of documents differs from the description.
     """
 
     path: Path
@@ -75,6 +161,9 @@ class MappedTokens(DescribedTokens):
     description: Description | None = None
     borders: Borders | None = None
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_counts(self.dtype, self.n_tokens, self.n_documents)
 
     @property
     def n_tokens(self) -> int:
@@ -121,17 +210,6 @@ class MappedTokens(DescribedTokens):
         start, end = self.borders.span(document_number(number, len(self.borders)))
         part: Array = self.ids[start:end]
         return part
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
-
-        Raises
-        ------
-        TokenFileError
-            If the file cannot be read, or became shorter after it was opened.
-        """
-        for ids in self.stored_blocks(size):
-            yield as_uint32(ids, self.path)
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
         """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
@@ -184,17 +262,6 @@ class MappedTokens(DescribedTokens):
         if ends is not None and done == 0:  # an empty file with empty documents
             yield np.empty(0, dtype=self.ids.dtype), ends.up_to(0)
 
-    def verify(self) -> None:
-        """Read the whole file and compare it with its description.
-
-        Raises
-        ------
-        TokenFileError
-            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
-            description has no hash of the ids, or the borders are wrong.
-        """
-        compare_content(self.path, self._blocks_with_ends(), self.description)
-
 
 def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
     """Return ids as a new array of uint32.
@@ -211,89 +278,6 @@ def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
             f"`{path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
         )
     return ids.astype(np.uint32)
-
-
-def compare_content(path: Path, blocks: Iterator[tuple[Array, Array | None]], description: Description | None) -> None:
-    """Compare ids and borders of documents with the description of their file.
-
-    Parameters
-    ----------
-    path : Path
-        The token file.
-    blocks : iterator of (ids, ends)
-        All ids in the dtype of the description, each block with the ends of documents, int64, as positions in the file; None if
-        they are not stored.
-    description : Description, optional
-
-    Raises
-    ------
-    TokenFileError
-        If a SHA-256 or the range of the ids differs from the description, or there is no hash of the ids in it.
-    """
-    described = description_path(path)
-    if description is None or description.ids_sha256 is None:
-        found = "does not exist" if description is None else "has no hash of the ids"
-        raise TokenFileError(
-            f"`{path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
-        )
-    of_ids = hashlib.sha256()
-    of_ends = hashlib.sha256()
-    largest = -1
-    smallest = 0
-    for ids, ends in blocks:
-        of_ids.update(ids.data)
-        if ends is not None:
-            of_ends.update(ends.astype(END_DTYPE, copy=False).data)
-        largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
-        smallest = min(smallest, int(ids.min(initial=0)))
-    for what, found_hash, expected in (
-        ("ids", of_ids.hexdigest(), description.ids_sha256),
-        ("borders of documents", of_ends.hexdigest(), description.documents_sha256),
-    ):
-        if expected not in (None, found_hash):
-            raise TokenFileError(
-                f"`{path}` does not match `{described}`: the SHA-256 of its {what} is {found_hash}; expected {expected}: copy "
-                "all files of the token file again, or encode the text again"
-            )
-    if largest >= description.vocab_size or smallest < 0:
-        raise TokenFileError(
-            f"`{path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in `{described}` is "
-            f"{description.vocab_size}; expected smaller ids: encode the text again"
-        )
-
-
-def checked_tokens(tokens: MappedTokens) -> MappedTokens:
-    """Return an open token file if it agrees with its description.
-
-    Raises
-    ------
-    TokenFileError
-        If the dtype, the number of ids or the number of documents differs.
-    """
-    fields = tokens.description
-    if fields is not None:
-        check_counts(tokens.path, fields, dtype=tokens.dtype, n_tokens=tokens.n_tokens, n_documents=tokens.n_documents)
-    return tokens
-
-
-def check_counts(path: Path, fields: Description, *, dtype: str, n_tokens: int, n_documents: int | None) -> None:
-    """Compare the description of a token file with what the file contains.
-
-    Raises
-    ------
-    TokenFileError
-        If the dtype, the number of ids or the number of documents differs.
-    """
-    described = description_path(path)
-    problem = ""
-    if dtype != fields.dtype:
-        problem = f"has ids of {dtype}; expected {fields.dtype}, the dtype in `{described}`"
-    elif n_tokens != fields.tokens:
-        problem = f"has {n_tokens} tokens of {dtype}; expected {fields.tokens}, the number in `{described}`"
-    elif fields.documents is not None and n_documents is not None and n_documents != fields.documents:
-        problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
-    if problem:
-        raise TokenFileError(f"`{path}` {problem}; the file was truncated or changed: copy it again, or encode the text again")
 
 
 def document_number(number: int, n_documents: int) -> int:

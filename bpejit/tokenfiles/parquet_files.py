@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from bpejit.errors import OptionError
-from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat, Sink
-from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module, list_column
+from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat
+from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module
 
 _KIND = "Parquet file"
 
@@ -23,26 +23,18 @@ _COUNTS = b"bpejit.tokens"
 class ParquetTokenWriter(GroupWriter):
     """Write a Parquet file of ids, compressed with zstd."""
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _open_rows(self) -> Any:
         parquet = arrow_module("pyarrow.parquet", f"a {_KIND}")
-        self._schema = self._schema_of_rows()
         self._counts: list[int] = []
-        self._sink = Sink(self._data)
-        self._parquet = parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
+        return parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
 
     def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
-        self._parquet.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(arrays[0]))
+        self._output.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(arrays[0]))
         self._counts.append(n_tokens)
 
-    def _finish(self) -> None:
-        super()._finish()
-        self._parquet.add_key_value_metadata({_COUNTS: json.dumps(self._counts)})
-        self._parquet.close()
-
-    def _abandon(self) -> None:
-        self._sink.discards = True
-        self._parquet.close()  # otherwise its finalizer writes to the file
+    def _close_rows(self) -> None:
+        self._output.add_key_value_metadata({_COUNTS: json.dumps(self._counts)})
+        super()._close_rows()
 
 
 class ParquetTokens(ListColumnTokens):
@@ -50,19 +42,16 @@ class ParquetTokens(ListColumnTokens):
 
     kind = _KIND
 
-    def _open(self) -> tuple[str, str, list[int], list[int] | None]:
+    def _open(self) -> tuple[Any, list[int], list[int] | None]:
         parquet = arrow_module("pyarrow.parquet", f"the {_KIND} `{self.path}`")
         self._file = parquet.ParquetFile(self.path)
         groups = self._file.metadata
         rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-        return *list_column(self._file.schema_arrow, self.path), rows, _stored_counts(groups.metadata, len(rows))
+        return self._file.schema_arrow, rows, _stored_counts(groups.metadata, len(rows))
 
     def _read_column(self, group: int, name: str) -> Any:
         column = self._file.read_row_group(group, columns=[name]).column(0).combine_chunks()
         return column.chunk(0) if hasattr(column, "chunks") else column
-
-    def _schema(self) -> Any:
-        return self._file.schema_arrow
 
     def _batches(self, names: list[str]) -> Iterator[Any]:
         for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):

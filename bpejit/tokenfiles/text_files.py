@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS
+from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenStream
 from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, checked_tokens
+from bpejit.tokenfiles.mapped_tokens import MappedTokens
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
@@ -79,11 +78,11 @@ class TextFormat(DescribedFormat):
             raise read_error(path, cause, error=TokenFileError, what="token file") from cause
         joined = np.concatenate(ids)
         joined.flags.writeable = False
-        return checked_tokens(TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends))))
+        return TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends)))
 
-    def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
+    def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
-        return TextStream(stream)
+        return TokenStream(_DTYPE, partial(_stream_ids, stream))
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format."""
@@ -99,28 +98,11 @@ class TextTokens(MappedTokens):
             yield self.ids[start : start + size]
 
 
-@dataclass(frozen=True)
-class TextStream:
-    """Ids that are read once, in order, as numbers from a stream such as standard input."""
-
-    stream: BinaryIO
-    dtype: str = _DTYPE
-    n_tokens: int | None = field(default=None, init=False)
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`].
-
-        Raises
-        ------
-        TokenFileError
-            If the stream cannot be read, or contains anything but ids.
-        """
-        try:
-            for ids, _ in _numbers(self.stream, "standard input"):
-                for start in range(0, ids.size, size):
-                    yield ids[start : start + size].astype(np.uint32)
-        except OSError as cause:
-            raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
+def _stream_ids(stream: BinaryIO, size: int) -> Iterator[Array]:
+    """Yield the ids of a stream of numbers, [up to `size`]."""
+    for ids, _ in _numbers(stream, "standard input"):
+        for start in range(0, ids.size, size):
+            yield ids[start : start + size]
 
 
 def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
