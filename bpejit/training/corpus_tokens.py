@@ -12,6 +12,7 @@ from bpejit.counting.counts import Counts
 from bpejit.counting.table_streams import even_blocks
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import CountsError, TokenizerFormatError
+from bpejit.inspection.vocabulary_measures import compression_curve, merge_parts
 from bpejit.model import Model, special_bytes
 from bpejit.splitting.presets import pattern_source
 from bpejit.tokenizer import Tokenizer
@@ -59,9 +60,8 @@ def tokens_by_size(counts: Counts, tokenizer: Tokenizer, vocab_sizes: Sequence[i
 def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int]) -> tuple[int, list[int]]:
     """Return the number of bytes of all pre-tokens of a corpus, and the number of its tokens for several sizes of a vocabulary.
 
-    The corpus is encoded once, with the largest vocabulary. A token is made from its two parts wherever it occurs, and they
-    from theirs, so the number of times that each merge is applied follows, and each application makes one token less. The
-    counts of the merges when they were learned do not give it, since the overlapping pairs in a run like `aaa` all count there.
+    The corpus is encoded once, with the largest vocabulary (see `compression_curve`). The counts of the merges when they were
+    learned do not give the result, since the overlapping pairs in a run like `aaa` all count there.
 
     The model has a list of merges, each of which makes another token. Special tokens do not count.
 
@@ -74,17 +74,9 @@ def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int
     numbers = np.zeros(model.vocab_size, np.int64)
     for ids, ends, weights in encoded_blocks(counts, model):
         np.add.at(numbers, ids, np.repeat(weights, np.diff(ends, prepend=0)))
-    uses: list[int] = numbers.tolist()
-    applied = []
-    for left, right in reversed(model.merges):
-        number = uses[model.ids[left + right]]
-        for part in (model.ids[left], model.ids[right]):
-            uses[part] += number
-        applied.append(number)
-    saved = np.cumsum([0, *reversed(applied)]).tolist()
-    n_bytes = sum(uses[number] for token, number in model.ids.items() if len(token) == 1)
+    tokens: list[int] = compression_curve(model, merge_parts(model), numbers)[1].tolist()
     first = len(model.vocab) - len(model.merges)
-    return n_bytes, [n_bytes - saved[min(size - first, len(model.merges))] for size in vocab_sizes]
+    return tokens[0], [tokens[min(size - first, len(model.merges))] for size in vocab_sizes]
 
 
 def encoded_blocks(counts: Counts, model: Model) -> Iterator[tuple[Array, Array, Array]]:
