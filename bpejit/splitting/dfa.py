@@ -149,8 +149,25 @@ def safe_pairs_of_dfa(dfa: Dfa) -> Array:
     return pairs
 
 
-class UndecidedGapError(Exception):
-    """More than the next character is needed to know whether a match begins."""
+class NoTransducerError(Exception):
+    """The pattern has no transducer; the message is the reason.
+
+    Parameters
+    ----------
+    reason : str
+    hint : str
+        What may help; empty if it is what helps most patterns.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+def leaves_gaps(dfa: Dfa) -> bool:
+    """Return True unless a match is proven to begin with each character of every text."""
+    first = dfa.moves[0, 1:]
+    return bool((first == DEAD).any() or not _certain(dfa)[first].all())
 
 
 def fill_gaps(dfa: Dfa) -> Dfa:
@@ -158,7 +175,7 @@ def fill_gaps(dfa: Dfa) -> Dfa:
 
     Raises
     ------
-    UndecidedGapError
+    NoTransducerError
         If two characters do not decide whether a match begins at the first of them.
     """
     dead = dfa.moves == DEAD
@@ -175,7 +192,10 @@ def fill_gaps(dfa: Dfa) -> Dfa:
     matches[dead[0][classes]] = False
     too_late[dead[0][classes]] = False
     if too_late.any():
-        raise UndecidedGapError
+        raise NoTransducerError(
+            "some text is matched by no alternative, and it takes more than two characters to know which",
+            "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help",
+        )
     states = len(dfa.moves)
     undecided = np.full(begins.size, DEAD, dtype=np.int64)
     undecided[classes] = states + np.arange(classes.size)

@@ -25,8 +25,8 @@ from __future__ import annotations
 import re
 
 from bpejit.errors import PatternError, shorten
-from bpejit.splitting.character_classes import END_CLASS, ESCAPE, members, partition, written_ranges
-from bpejit.splitting.dfa import DEAD, Dfa, make_dfa
+from bpejit.splitting.character_classes import ESCAPE, members, partition, written_ranges
+from bpejit.splitting.dfa import Dfa, leaves_gaps, make_dfa
 from bpejit.splitting.pattern_cache import compile_pattern, translated
 from bpejit.splitting.regex_syntax import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks, sets_of
 
@@ -79,24 +79,7 @@ def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
 
 def _for_fancy_regex(source: str, unicode: str | None) -> str:
     rewritten, dfa = _rewrite(source, unicode, rust=True)
-    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if _leaves_gaps(dfa) else rewritten
-
-
-def _leaves_gaps(dfa: Dfa) -> bool:
-    """Return True unless the pattern is proven to match a prefix of every text."""
-    seen = {0}
-    waiting = [0]
-    while waiting:
-        state = waiting.pop()
-        if state and not dfa.accepts[state, END_CLASS]:
-            return True
-        for move in dfa.moves[state, 1:][~dfa.accepts[state, 1:]].tolist():
-            if move == DEAD:
-                return True
-            if move not in seen:
-                seen.add(move)
-                waiting.append(move)
-    return False
+    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if leaves_gaps(dfa) else rewritten
 
 
 def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]:

@@ -7,13 +7,12 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
 from bpejit.splitting.character_classes import MAX_CLASSES, partition
-from bpejit.splitting.dfa import DEAD, Dfa, UndecidedGapError, fill_gaps, make_dfa, safe_pairs_of_dfa
+from bpejit.splitting.dfa import DEAD, Dfa, NoTransducerError, fill_gaps, leaves_gaps, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.local_rules import make_rules
 from bpejit.splitting.pattern import SplitPattern, SplitTables, check_pattern
 from bpejit.splitting.presets import PRESETS, Pattern, pattern_source, stages_of
 from bpejit.splitting.regex_syntax import Node, OutsideDialectError, parse, parse_with_marks, sets_of
 from bpejit.splitting.transducer import (
-    NoTransducerError,
     Transducer,
     emits_immediately,
     make_transducer,
@@ -22,7 +21,6 @@ from bpejit.splitting.transducer import (
 )
 
 _FASTER = "remove alternatives that continue past a position where another could have ended, such as `a+b` beside `a`"
-_FASTER_GAPS = "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help"
 _FASTER_SEQUENCE = (
     "put the expressions that match runs of one kind of character first, such as `\\p{N}{1,3}`, and only one other after them"
 )
@@ -53,8 +51,7 @@ def compile_uncached(pattern: Pattern, *, unicode: str | None = None) -> SplitPa
     except NoTransducerError as error:
         if len(dfas) > 1:
             return _regex_pattern(source, str(error), _FASTER_SEQUENCE, unicode)
-        hint = _FASTER_GAPS if isinstance(error.__cause__, UndecidedGapError) else _FASTER
-        reason = f"the split pattern runs in the slower of two automata because {error}; {hint}"
+        reason = f"the split pattern runs in the slower of two automata because {error}; {error.hint or _FASTER}"
         return SplitPattern(source, "restart", reason, restart_tables(dfas[0]), unicode)
     return SplitPattern(source, "transducer", "", transducer_tables(dfas[0], transducer), unicode)
 
@@ -90,13 +87,7 @@ def compose(dfas: list[Dfa]) -> Transducer:
             raise NoTransducerError(
                 f"some boundaries of expression {number} of {len(dfas)} depend on more than the next character"
             )
-        try:
-            filled = fill_gaps(dfa)
-        except UndecidedGapError as cause:
-            raise NoTransducerError(
-                "some text is matched by no alternative, and it takes more than two characters to know which"
-            ) from cause
-        composed = make_transducer(filled, composed)
+        composed = make_transducer(fill_gaps(dfa), composed)
     assert composed is not None
     return composed
 
@@ -105,11 +96,9 @@ def covers_all_text(source: str, *, unicode: str | None = None) -> bool:
     """Return True if the matches of a regular expression are proven to cover every text."""
     try:
         tree = parse(source)
-        dfa = make_dfa(tree, partition(sets_of(tree), unicode))
+        return not leaves_gaps(make_dfa(tree, partition(sets_of(tree), unicode)))
     except OutsideDialectError:
         return False
-    seconds = dfa.moves[0, 1:]
-    return bool((seconds != DEAD).all() and dfa.accepts[seconds].all())
 
 
 def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:

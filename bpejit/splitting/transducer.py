@@ -32,7 +32,7 @@ import numpy as np
 from bpejit.arrays import Array, distinct
 from bpejit.kernels.constants import MAX_PENDING
 from bpejit.splitting.character_classes import END_CLASS
-from bpejit.splitting.dfa import DEAD, Dfa
+from bpejit.splitting.dfa import DEAD, Dfa, NoTransducerError
 
 MAX_STATES = 4096
 
@@ -52,10 +52,6 @@ class Transducer(NamedTuple):
     moves: Array
     kept: Array
     emitted: Array
-
-
-class NoTransducerError(Exception):
-    """The pattern has no transducer; the message is the reason."""
 
 
 def emits_immediately(transducer: Transducer) -> bool:

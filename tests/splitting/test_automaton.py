@@ -13,7 +13,7 @@ from bpejit.arrays import padded_text
 from bpejit.kernels.constants import PAIR_SHIFT
 from bpejit.splitting import PRESETS, Splitter, compile_pattern
 from bpejit.splitting.character_classes import CODE_POINTS, END_CLASS, partition, set_boundaries
-from bpejit.splitting.dfa import DEAD, UndecidedGapError, fill_gaps, make_dfa, safe_pairs_of_dfa
+from bpejit.splitting.dfa import DEAD, NoTransducerError, fill_gaps, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.regex_syntax import Chars, Choice, End, Look, OutsideDialectError, Repeat, Sequence, find_ends, parse
 from bpejit.splitting.transducer import emits_immediately, make_transducer, safe_pairs_of_transducer
@@ -199,7 +199,7 @@ def test_fill_gaps(source: str) -> None:
 
 
 def test_gap_undecided_by_two_characters() -> None:
-    with pytest.raises(UndecidedGapError):
+    with pytest.raises(NoTransducerError):
         fill_gaps(make_dfa(parse("a+b")))
     dfa = make_dfa(parse(r"\s+|\S"))
     assert fill_gaps(dfa) is dfa
