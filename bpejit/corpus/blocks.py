@@ -167,6 +167,11 @@ class Block(NamedTuple):
     skipped: Skipped = NOTHING_SKIPPED
     columns: bytes | None = None
 
+    @property
+    def stops(self) -> Array:
+        """The ends of the documents, or, for a range, of the bytes that are available: int64 [texts]."""
+        return np.full(1, self.cut if self.final else self.stop) if self.ends is None else self.ends
+
 
 CUT_WINDOW = 1 << 13
 """Size of the window that is first searched for a cut after the target position; doubled until one is found."""

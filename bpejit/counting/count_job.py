@@ -192,10 +192,7 @@ class CountWorker:
         """Count one chunk."""
         block = self._reader.read(chunk)
         splitter = self._splitter if block.specials else self._plain_splitter
-        if block.ends is None:
-            self._counter.add_text(splitter, block.text, block.cut, block.stop, block.final)
-        else:
-            self._counter.add_documents(splitter, block.text, block.ends)
+        self._counter.add_text(splitter, block.text, block.stops, block.cut, block.final)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)
 
     def finish(self) -> PretokenCounter | list[Run]:

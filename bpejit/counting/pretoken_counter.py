@@ -79,47 +79,16 @@ class PretokenCounter:
         self._ends = np.empty(BLOCK_BYTES + MIN_ENDS, np.uint32)
         self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, np.uint64)
 
-    def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
-        """Split a chunk of text, and count its pre-tokens (see `bpejit.corpus.chunks`).
+    def add_text(self, splitter: Splitter, text: Array, stops: Array, cut: int, final: bool) -> None:
+        """Split a chunk of a text, or adjacent documents, and count their pre-tokens, none of which crosses a border.
 
-        Parameters
-        ----------
-        splitter : Splitter
-        text : uint8 [at least stop + 16]
-        cut : int
-            End of the chunk: a safe cut, or the end of the text.
-        stop : int
-            End of the bytes that are available to complete the last pre-token.
-        final : bool
-            True if the text ends with the chunk.
+        The parameters are those of `Splitter.blocks`; an automaton splits and counts in one pass (see the kernel `count_text`).
         """
-        check_chunk(stop)
-        if splitter.automaton is not None:
-            self._count(splitter, text, np.full(1, cut if final else stop, np.int64), cut, final)
+        check_chunk(int(stops[-1]) if stops.size else 0)
+        if splitter.automaton is None:
+            for first, ends, n_ends in splitter.blocks(text, stops, cut, final):
+                self.add_spans(text, first, ends, n_ends)
             return
-        for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
-            self.add_spans(text, first, ends, n_ends)
-
-    def add_documents(self, splitter: Splitter, text: Array, stops: Array) -> None:
-        """Split adjacent documents, and count their pre-tokens; no pre-token crosses the border of a document.
-
-        Parameters
-        ----------
-        splitter : Splitter
-        text : uint8 [at least the last stop + 16]
-        stops : int64 [documents]
-            The end of each document. The first one starts at byte 0.
-        """
-        if stops.size:
-            check_chunk(int(stops[-1]))
-        if splitter.automaton is not None:
-            self._count(splitter, text, stops, int(stops[-1]) if stops.size else 0, True)
-            return
-        for first, ends, n_ends in splitter.document_blocks(text, stops):
-            self.add_spans(text, first, ends, n_ends)
-
-    def _count(self, splitter: Splitter, text: Array, stops: Array, cut: int, final: bool) -> None:
-        """Split adjacent documents by an automaton, and count their pre-tokens (see the kernel `count_text`)."""
         before = self._n_bytes
         split_state = splitter.new_state()
         progress = np.zeros(3, np.int64)
@@ -299,12 +268,13 @@ def warm_counting() -> list[PretokenCounter]:
     splitter.find_cut(text, 0, n_bytes, n_bytes)
     # The smallest tables, so that the kernels that grow them run.
     counter = PretokenCounter(slots=512, arena_bytes=1)
-    counter.add_text(splitter, text, n_bytes, n_bytes, True)
-    for first, ends, n_ends in splitter.blocks(text, n_bytes, n_bytes, True):
+    whole = np.full(1, n_bytes), n_bytes, True
+    counter.add_text(splitter, text, *whole)
+    for first, ends, n_ends in splitter.blocks(text, *whole):
         counter.add_spans(text, first, ends, n_ends)
     for number in range(1000):
         word, length = padded_text(b"%d" % number)
-        counter.add_text(splitter, word, length, length, True)
+        counter.add_text(splitter, word, np.full(1, length), length, True)
     counter.weight = 1000  # high counts, for several phases
     table = merge_tables([counter.table(), counter.table()])
     list(merge_streams([sort_blocks(counter.table()), sort_blocks(table)]))

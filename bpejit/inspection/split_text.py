@@ -40,11 +40,8 @@ class SplitText:
             content = reader.read(chunk)
             self.n_bytes += content.cut
             self.skipped += content.skipped
-            if content.ends is None:
-                blocks = self.splitter.blocks(content.text, content.cut, content.stop, content.final)
-            else:
-                blocks = (self.splitter if content.specials else plain).document_blocks(content.text, content.ends)
-            for first, ends, n in blocks:
+            splitter = self.splitter if content.specials else plain
+            for first, ends, n in splitter.blocks(content.text, content.stops, content.cut, content.final):
                 self.n_spans += n
                 self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
                 yield content.text, first, ends[:n]

@@ -95,8 +95,7 @@ class TextPipeline:
             self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens])
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
         self._finder = self.direct.finder if self.direct is not None else SpecialTokenFinder(self.special_tokens)
-        self._longest = self._finder.longest
-        self._margin = max(4, self._longest)
+        self._margin = max(4, self._finder.longest)
         self._cut_after = _find_cut_tokens(first, unicode)
 
     @property
@@ -235,7 +234,7 @@ class TextPipeline:
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
         if self.direct is None:
-            return self._find_cut_after_token(text, lo, hi, stop)
+            return self._finder.find_end(text, lo, hi, stop, self._cut_after)
         while lo <= hi:
             cut = self.direct.find_cut(text, lo, hi, stop)
             if cut < 0 or self._unchanged_around(text, cut, stop):
@@ -263,17 +262,6 @@ class TextPipeline:
         except UnicodeDecodeError:
             return False
         return STARTS.match(following) is not None and self._normalizer.is_noop(window)
-
-    def _find_cut_after_token(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        if not self._longest:
-            return -1
-        base = max(0, lo - 2 * self._longest)
-        data = text[base : min(stop, hi + self._longest)].tobytes()
-        for begin, end in self._finder.isolated_spans(data):
-            # The match is certain once no overlapping match can appear with more text.
-            if lo <= base + end <= hi and base + end + self._longest <= stop and data[begin:end] in self._cut_after:
-                return base + end
-        return -1
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.

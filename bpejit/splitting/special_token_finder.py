@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import AnyStr, Generic
 
 import numpy as np
@@ -85,6 +85,29 @@ class SpecialTokenFinder:
         spanned = np.cumsum(spanned)
         lonely = (spanned[begins] == 0) & (spanned[ends] == 0)
         return list(zip(begins[lonely].tolist(), ends[lonely].tolist(), strict=True))
+
+    def find_end(self, text: Array, lo: int, hi: int, stop: int, among: Container[bytes] | None = None) -> int:
+        """Return the first position in `lo:hi + 1` where a token certainly ends, whatever the text around it, or -1.
+
+        Parameters
+        ----------
+        text : uint8 [at least stop]
+        lo, hi : int
+        stop : int
+            The end of the bytes that are available.
+        among : container of bytes, optional
+            The tokens that count; by default all.
+        """
+        if not self.longest:
+            return -1
+        base = max(0, lo - 2 * self.longest)
+        data = text[base : min(stop, hi + self.longest)].tobytes()
+        for begin, end in self.isolated_spans(data):
+            # It is certain to be found, unless a token that overlaps it needs more text than there is.
+            is_certain = lo <= base + end <= hi and base + end + self.longest <= stop
+            if is_certain and (among is None or data[begin:end] in among):
+                return base + end
+        return -1
 
     def may_contain(self, data: bytes) -> bool:
         """Return True if a text contains a token or ends with a prefix of one."""

@@ -22,8 +22,8 @@ from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, TextLimits, text_limits
 from bpejit.utf8 import widths
 
-_BLOCK_BYTES = 1 << 16
-"""Size of the text that is split at a time; the text and its ends stay in the cache until they are used."""
+_BLOCK_SPANS = 1 << 16
+"""Number of spans that are found at a time; the text and its ends stay in the cache until they are used."""
 
 
 def check_chunk(n_bytes: int) -> None:
@@ -97,24 +97,24 @@ class Splitter:
         A pattern that runs through the `regex` package is not analyzed; the only safe cuts are then after special tokens.
         """
         if self.automaton is None:
-            return self._cut_after_special(text, lo, hi, stop)
+            return self.finder.find_end(text, lo, hi, stop)
         first = max(0, lo - self.finder.longest - 4)
         return int(spans.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
 
-    def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
-        """Split a chunk of a text, block by block.
+    def blocks(self, text: Array, stops: Array, cut: int, final: bool) -> Iterator[tuple[int, Array, int]]:
+        """Split a chunk of a text, or adjacent documents, each by itself, block by block.
 
         Parameters
         ----------
         text : uint8[:]
-            Padded. The chunk starts at byte 0, which is the start of the text or a safe cut.
+            Padded. The first document starts at byte 0; a chunk starts there at the start of its text or at a safe cut.
+        stops : int64 [documents]
+            The end of each document. For a chunk, the end of the bytes that are available to finish its last span: at least one
+            character and the longest special token after a safe cut, or the end of the text.
         cut : int
-            The end of the chunk: a safe cut, or the end of the text.
-        stop : int
-            The end of the bytes that are available to finish the last span: at least one character and the longest special
-            token after a safe cut, or the end of the text.
+            The end of the chunk, a safe cut or the end of the text; or that of the last document.
         final : bool
-            True if the text ends with the chunk.
+            True if the last text ends at the cut.
 
         Yields
         ------
@@ -123,74 +123,28 @@ class Splitter:
             block.
         """
         if self.automaton is None:
-            ends = self.split(text, cut)
-            yield 0, ends, ends.size
-            return
-        state = self.new_state()
-        ends = np.empty(_BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
-        stops = np.empty(1, dtype=np.int64)
-        done = np.zeros(1, dtype=np.int64)
-        limit = cut if final else stop
-        first = known = 0
-        while known < limit:
-            known = min(known + _BLOCK_BYTES, limit)
-            stops[0] = known
-            done[0] = 0
-            while not done[0]:
-                n = split_adjacent(text, stops, done, final and known == limit, self.automaton, state, ends)
-                # Text after the cut was read only to finish the last span before it.
-                while n and int(ends[n - 1]) & POSITION_MASK > cut:
-                    n -= 1
-                if n:
-                    yield first, ends, n
-                    first = int(ends[n - 1]) & POSITION_MASK
-
-    def document_blocks(self, text: Array, stops: Array) -> Iterator[tuple[int, Array, int]]:
-        """Split adjacent documents, each by itself, block by block.
-
-        Parameters
-        ----------
-        text : uint8[:]
-            Padded. The first document starts at byte 0.
-        stops : int64 [documents]
-            The end of each document.
-
-        Yields
-        ------
-        first, ends, n
-            As for `blocks`.
-        """
-        if self.automaton is None:
             start = 0
-            for stop in stops.tolist():
+            for stop in np.minimum(stops, cut).tolist():
                 ends = self.split(text[start:], stop - start) + np.uint32(start)
                 yield start, ends, ends.size
                 start = stop
             return
         state = self.new_state()
-        ends = np.empty(min(int(stops.max(initial=0)), _BLOCK_BYTES) + spans.MIN_ENDS, dtype=np.uint32)
+        ends = np.empty(min(cut, _BLOCK_SPANS) + spans.MIN_ENDS, dtype=np.uint32)
         done = np.zeros(1, dtype=np.int64)
         first = 0
         while done[0] < stops.size:
-            n = split_adjacent(text, stops, done, True, self.automaton, state, ends)
+            n = split_adjacent(text, stops, done, final, self.automaton, state, ends)
+            # Text after the cut was read only to finish the last span before it.
+            while n and int(ends[n - 1]) & POSITION_MASK > cut:
+                n -= 1
             if n:
                 yield first, ends, n
                 first = int(ends[n - 1]) & POSITION_MASK
 
     def ends_special(self, text: Array, position: int, stop: int) -> bool:
         """Return True if a special token certainly ends at a position, so that the text may be cut there."""
-        return self._cut_after_special(text, position, position, stop) == position
-
-    def _cut_after_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        longest = self.finder.longest
-        if not longest:
-            return -1
-        base = max(0, lo - 2 * longest)
-        for _, end in self.finder.isolated_spans(text[base : min(stop, hi + longest)].tobytes()):
-            # It is certain to be found, unless a token that overlaps it needs more text than there is.
-            if lo <= base + end <= hi and base + end + longest <= stop:
-                return base + end
-        return -1
+        return self.finder.find_end(text, position, position, stop) == position
 
     def split(self, text: Array, n_bytes: int) -> Array:
         """Return the ends of all spans of a whole text.
@@ -211,7 +165,8 @@ class Splitter:
             raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
         if self.automaton is None:
             return self.split_by_regex(text, n_bytes)
-        blocks = [ends[:n].copy() for _, ends, n in self.document_blocks(text, np.full(1, n_bytes, dtype=np.int64))]
+        stops = np.full(1, n_bytes, dtype=np.int64)
+        blocks = [ends[:n].copy() for _, ends, n in self.blocks(text, stops, n_bytes, True)]
         return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.uint32)
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:

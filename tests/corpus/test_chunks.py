@@ -26,7 +26,7 @@ SPECIAL = b"<|endoftext|>"
 def counts_of(data: bytes, splitter: Splitter) -> dict[bytes, int]:
     counter = PretokenCounter()
     text, n_bytes = padded_text(data)
-    counter.add_text(splitter, text, n_bytes, n_bytes, True)
+    counter.add_text(splitter, text, np.full(1, n_bytes), n_bytes, True)
     return counter.table().to_counts()
 
 
@@ -35,7 +35,7 @@ def counts_of_chunks(chunks: list[Chunk], splitter: Splitter, *, normalize_newli
     reader = ChunkReader(normalize_newlines=normalize_newlines)
     for chunk in chunks:
         piece = reader.read(chunk)
-        counter.add_text(splitter, piece.text, piece.cut, piece.stop, piece.final)
+        counter.add_text(splitter, piece.text, piece.stops, piece.cut, piece.final)
     return counter.table().to_counts()
 
 

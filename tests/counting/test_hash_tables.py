@@ -49,7 +49,7 @@ def test_workers_do_not_matter() -> None:
     size = small(200_000, 2000)
     text, n_bytes = padded_text(data_text("cjk.txt")[:size] + data_text("prose.txt")[:size])
     counter = PretokenCounter()
-    counter.add_text(Splitter("gpt2"), text, n_bytes, n_bytes, True)
+    counter.add_text(Splitter("gpt2"), text, np.full(1, n_bytes), n_bytes, True)
     table = counter.table().to_counts()
     names, n_merges = sorted(table), small(2000, 40)
     expected = learn_merges(PretokenTable.from_counts(table), n_merges)

@@ -6,6 +6,7 @@ import base64
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pytest
 import twins
 from conftest import JIT, data_text, read_shared, small
@@ -41,7 +42,7 @@ def trained() -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
     splitter = Splitter("gpt2")
     for name in ("prose.txt", "code.txt", "cjk.txt"):
         text, n_bytes = padded_text(data_text(name)[: small(300_000, 2_000)])
-        counter.add_text(splitter, text, n_bytes, n_bytes, True)
+        counter.add_text(splitter, text, np.full(1, n_bytes), n_bytes, True)
     merges = learn_merges(counter.table(), small(1200, 40))
     tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     return tokens, [(tokens[a], tokens[b]) for a, b in zip(merges.left.tolist(), merges.right.tolist(), strict=True)]

@@ -73,7 +73,7 @@ def split_at_cuts(splitter: Splitter, data: bytes, cuts: list[int]) -> list[int]
         final = cut == len(data)
         stop = cut if final else min(cut + ahead, len(data))
         text, _ = padded_text(data[start:stop])
-        for _, ends, n in splitter.blocks(text, cut - start, stop - start, final):
+        for _, ends, n in splitter.blocks(text, np.full(1, stop - start), cut - start, final):
             found += [(end & POSITION_MASK) + start | end & SPECIAL_FLAG for end in ends[:n].tolist()]
     return found
 

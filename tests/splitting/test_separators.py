@@ -121,7 +121,7 @@ def test_texts_cut_anywhere(name, file):
 def _ends_by_document(splitter: Splitter, texts: list[bytes], stops: np.ndarray) -> list[tuple[int, int]]:
     """Return the start of its document and the end of each span, where each document is split by itself."""
     text, _ = padded_text(b"".join(texts))
-    ends = np.concatenate([ends[:n].copy() for _, ends, n in splitter.document_blocks(text, stops)])
+    ends = np.concatenate([ends[:n].copy() for _, ends, n in splitter.blocks(text, stops, int(stops[-1]), True)])
     starts = np.append(0, stops)[np.searchsorted(stops, ends)]
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
 

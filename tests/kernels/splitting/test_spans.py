@@ -180,12 +180,12 @@ def test_split_adjacent(pattern: str, texts: list[bytes], tokens: list[bytes], n
 
 @pytest.mark.parametrize("pattern", ["gpt2", r"(?<=\s)\w+|\w+|\W"], ids=["automaton", "regex"])
 @given(st.lists(awkward_bytes(6), max_size=8), special_tokens())
-def test_document_blocks(pattern: str, texts: list[bytes], tokens: list[bytes]) -> None:
+def test_blocks_of_documents(pattern: str, texts: list[bytes], tokens: list[bytes]) -> None:
     splitter = cached_splitter(pattern, tuple(tokens))
     text, _ = padded_text(b"".join(texts))
     stops = np.cumsum([len(data) for data in texts], dtype=np.int64)
     found: list[int] = []
-    for first, ends, n in splitter.document_blocks(text, stops):
+    for first, ends, n in splitter.blocks(text, stops, sum(map(len, texts)), True):
         assert first == (found[-1] & POSITION_MASK if found else first)
         found += ends[:n].tolist()
     assert found == twins.splitting.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))
