@@ -12,7 +12,7 @@ from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.job_folder import MANIFEST, job_folder, read_record
 from bpejit.jobs.job_manifest import manifest_path
-from bpejit.jobs.remote_output import RemoteOutput, manifest_url
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _is_dataset(out: str) -> bool:
     """Return True if the job with an output, unfinished or complete, generates a data set, whose description only it has."""
     if is_remote(out):
         remote = RemoteOutput(out.rstrip("/"), per_input=False)
-        fields = remote.begun() or remote.read_json(manifest_url(remote))
+        fields = remote.begun() or remote.read_json(remote.manifest_url)
     else:
         fields = read_record(job_folder(Path(out)) / MANIFEST) or read_record(manifest_path(Path(out), per_input=False))
     job = (fields or {}).get("job")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
@@ -23,9 +23,8 @@ from bpejit.jobs.job_folder import (
     remove_folder,
 )
 from bpejit.jobs.job_manifest import begun_manifest, find_begun_difference
-from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan
-from bpejit.jobs.output_files import remove_links
+from bpejit.jobs.job_plan import JobPlan
+from bpejit.jobs.output_files import Finished, JobOutputs, remove_links
 from bpejit.storage.files import check_writable, write_error
 
 
@@ -36,7 +35,8 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     ----------
     plan : JobPlan
     parts : int
-        The number of parts, unless the job is begun already.
+        The number of parts of a job that is not begun yet. An unfinished job with another number is resumed, unless the plan is
+        that of a part.
     say : callable
         Called with remarks for the user.
     patience : float
@@ -52,14 +52,27 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     ------
     OutputError
     """
-    if plan.remote is not None:
-        return plan.remote.begin(plan, parts, say)
-    done = find_settled(plan.names, plan.job) if plan.options.resume else None
+    options, remote = plan.options, plan.remote
+    done = None
+    if options.resume:
+        done = find_settled(plan.names, plan.job) if remote is None else remote.find_complete(plan.names, plan.job)
     if done is not None:
-        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
+        say(f"nothing is left to do: `{done.manifest}` describes the complete output of this job")
+        if remote is not None:
+            remote.remove_folder()
         return done
-    plan.names.check(plan.inputs, overwrite=plan.options.overwrite)
-    return prepare_folder(plan, say, parts=parts, patience=patience)
+    if remote is None:
+        plan.names.check(plan.inputs, overwrite=options.overwrite)
+    else:
+        remote.check(plan.names, [entry["path"] for entry in plan.job["inputs"]], overwrite=options.overwrite)
+    left = _find_left(plan)
+    if left is not None:
+        parts = _prepare_folder(plan, left, parts, say, patience)
+    elif remote is None:
+        _check_place(plan)
+    if remote is not None:
+        claim_job(plan, parts)
+    return parts
 
 
 def find_settled(names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
@@ -113,71 +126,85 @@ def naming_output(out: Path) -> Iterator[None]:
         raise write_error(str(cause.filename or out), cause) from cause
 
 
-def prepare_folder(plan: JobPlan, say: Callable[[str], None], *, parts: int, patience: float) -> int:
-    """Check what an earlier run left, and remove it unless the job goes on from there.
+def _check_place(plan: JobPlan) -> None:
+    """Create the folder of outputs, or check that a single one can be written."""
+    if plan.names.per_input:
+        with suppress(FileExistsError):
+            plan.folder.parent.mkdir(parents=True)
+    elif not plan.names.has_many_files:
+        check_writable(plan.names.out)
+
+
+class _Left(NamedTuple):
+    """What an earlier run left of a job.
 
     Parameters
     ----------
-    plan : JobPlan
-    say : callable
-        Called with remarks for the user.
-    parts : int
-        The number of parts of a job that is not begun yet. An unfinished job with another number is resumed, unless the plan is
-        that of a part.
-    patience : float
-        Seconds to wait for processes that work on the job, and end.
-
-    Returns
-    -------
-    int
-        The number of parts.
-
-    Raises
-    ------
-    OutputError
+    folder : Path or str
+        A path, or a URL.
+    begun : dict, optional
+        Its manifest; None if that is missing or broken.
+    kept : int
+        The number of finished units, or, at a URL, of parts.
+    finished : str
+        This number in words.
     """
-    options = plan.options
-    folder = plan.folder
-    wanted_parts = (options.part or (0, parts))[1]
-    if not folder.exists():
-        if plan.names.per_input:
-            with suppress(FileExistsError):
-                folder.parent.mkdir(parents=True)
-        elif not plan.names.has_many_files:
-            check_writable(plan.names.out)
-        return wanted_parts
-    found = found_parts(folder)
-    begun = read_record(folder / MANIFEST)
+
+    folder: Path | str
+    begun: Mapping[str, Any] | None
+    kept: int
+    finished: str
+
+
+def _find_left(plan: JobPlan) -> _Left | None:
+    """Return what an earlier run left; None if there is no folder, or, at a URL, no manifest."""
+    if plan.remote is not None:
+        begun = plan.remote.begun()
+        kept = 0 if begun is None else len(plan.remote.parts())
+        return None if begun is None else _Left(plan.remote.folder, begun, kept, f"{kept} finished parts")
+    if not plan.folder.exists():
+        return None
+    kept = sum(_count_units(path) for _, _, path in found_parts(plan.folder))
+    return _Left(plan.folder, read_record(plan.folder / MANIFEST), kept, _units(kept))
+
+
+def _prepare_folder(plan: JobPlan, left: _Left, parts: int, say: Callable[[str], None], patience: float) -> int:
+    """Remove what an earlier run left unless the job goes on from there; return the number of parts."""
+    options, remote, begun = plan.options, plan.remote, left.begun
     difference = find_begun_difference(begun, plan.job, options.texts)
-    if begun is not None and difference is None and begun.get("parts") != wanted_parts:
-        if options.part is not None:
-            difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
-        else:
+    wanted_parts = parts
+    if begun is not None and difference is None and begun.get("parts") != parts:
+        if options.part is None and (options.resume or remote is None):
             wanted_parts = int(begun["parts"])
-    kept = sum(_count_units(path) for _, _, path in found)
-    remains = f"`{folder}` keeps {_units(kept)} of an unfinished job"
+        else:
+            difference = f"it is divided into {begun.get('parts')} parts, and this one into {parts}"
+    remains = f"`{left.folder}` keeps {left.finished} of an unfinished job"
     if options.part is not None:
         if begun is not None and difference is not None:
             raise OutputError(
                 f"{remains}, but {difference}; expected the same job in all parts: {continuing(begun)}, or remove the folder"
             )
         if begun is not None:
-            _prepare_part(part_folder(folder, *options.part), options)
+            _prepare_part(plan, *options.part)
+        return parts
+    expected = "expected the same job to resume it:"
+    compared = options.resume and left.kept > 0
+    if remote is None:
+        _wait_for_others(plan, patience)
+        remove_links(plan.folder)
+    else:
+        expected = "expected the same job: wait if it is at work; otherwise"
+        compared = True  # it may be at work: an object store has no locks
+    if difference is None and (options.resume or (remote is not None and not left.kept)):
         return wanted_parts
-    _wait_for_others(plan, [path for _, _, path in found], patience)
-    remove_links(folder)
-    if options.resume and difference is None:
-        return wanted_parts
-    if kept and not options.overwrite:
-        if options.resume:
-            raise OutputError(
-                f"{remains}, but {difference}; expected the same job to resume it: {continuing(begun)}, or start again with "
-                "`overwrite=True`"
-            )
-        if difference is None:
-            raise OutputError(_unfinished(remains))
-    size = remove_folder(folder)
-    say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
+    if difference is None and left.kept and not options.overwrite:
+        raise OutputError(_unfinished(remains))
+    if difference is not None and compared and not options.overwrite:
+        raise OutputError(f"{remains}, but {difference}; {expected} {continuing(begun)}, or start again with `overwrite=True`")
+    if remote is not None:
+        remote.remove_folder()
+    removed = f"{remove_folder(plan.folder):,} bytes" if remote is None else left.finished
+    say(f"removed {removed} in `{left.folder}`, which an unfinished run left")
     return parts
 
 
@@ -187,17 +214,28 @@ def continuing(begun: Mapping[str, Any] | None) -> str:
     return f"continue it with `{command}`" if command else "give the same inputs and options"
 
 
-def _prepare_part(folder: Path, options: JobOptions) -> None:
+def _prepare_part(plan: JobPlan, part: int, parts: int) -> None:
     """Remove what an earlier run left of a part, unless it is resumed, or another process works on it."""
-    if folder.exists() and not options.resume and not is_held(folder):
+    options, remote = plan.options, plan.remote
+    folder = part_folder(plan.folder, part, parts)
+    if options.resume:
+        return
+    if remote is not None:
+        url = remote.part_url(part, parts)
+        if (part, parts) in remote.parts():
+            if not options.overwrite:
+                raise OutputError(_unfinished(f"`{url}` is a finished part"))
+            remote.remove([url])
+    elif folder.exists() and not is_held(folder):
         kept = _count_units(folder)
         if kept and not options.overwrite:
             raise OutputError(_unfinished(f"`{folder}` keeps {_units(kept)} of this part"))
         remove_folder(folder)
 
 
-def _wait_for_others(plan: JobPlan, folders: Sequence[Path], patience: float) -> None:
-    """Wait until no other process works on a job, whose parts are in `folders`."""
+def _wait_for_others(plan: JobPlan, patience: float) -> None:
+    """Wait until no other process works on a job."""
+    folders = [path for _, _, path in found_parts(plan.folder)]
     until = time.monotonic() + patience
     while any(is_held(folder) for folder in folders):
         if time.monotonic() >= until:
@@ -238,15 +276,22 @@ def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:
     That of a job that is not divided is flushed to disk with its first checkpoint.
     """
     fields = begun_fields(plan, parts)
+    remote = plan.remote
     try:
-        if not claim_record(plan.folder / MANIFEST, fields, synced=parts > 1):
-            difference = find_begun_difference(read_record(plan.folder / MANIFEST), plan.job, plan.options.texts)
-            if difference is not None:
-                raise OutputError(
-                    f"`{plan.folder}` belongs to another job: {difference}; expected the same one: remove the folder"
-                )
+        if remote is not None:
+            is_new = remote.claim(fields)
+        else:
+            is_new = claim_record(plan.folder / MANIFEST, fields, synced=parts > 1)
     except OSError as cause:
         if isinstance(cause, OutputError):
             raise
         raise write_error(str(plan.folder), cause) from cause
+    if not is_new:
+        begun = read_record(plan.folder / MANIFEST) if remote is None else remote.begun()
+        difference = find_begun_difference(begun, plan.job, plan.options.texts)
+        if difference is not None:
+            folder, advice = (plan.folder, "") if remote is None else (remote.folder, "wait until that job ends, or ")
+            raise OutputError(
+                f"`{folder}` belongs to another job: {difference}; expected the same one: {advice}remove the folder"
+            )
     return fields

@@ -18,9 +18,19 @@ from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
 from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, part_folder
-from bpejit.jobs.job_plan import Finished, JobPlan, JobResult, SharedPlan
+from bpejit.jobs.job_plan import JobPlan, JobResult, SharedPlan
 from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.running import COMBINED, ShiftedReport, finish_job, kept_of_part, kept_of_parts, missing_parts, run_part
+from bpejit.jobs.output_files import Finished
+from bpejit.jobs.running import (
+    COMBINED,
+    ShiftedReport,
+    finish_job,
+    join_remote,
+    kept_of_part,
+    kept_of_parts,
+    missing_parts,
+    run_part,
+)
 from bpejit.process_memory import peak_memory
 
 PARTS_PER_SLOT = 4
@@ -210,7 +220,7 @@ def join_task(shared: SharedPlan, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
     names = shared.whole.names
     if shared.whole.remote is not None:
-        shared.whole.remote.join(lambda _, __: names, report=report)
+        join_remote(shared.whole.remote, lambda _, __: names, report=report)
         return
     until = time.monotonic() + PATIENCE
     while finish_job(names, report) is None:

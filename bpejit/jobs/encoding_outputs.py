@@ -20,9 +20,8 @@ from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
-from bpejit.jobs.job_plan import FilePairs, Finished
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import OutputNames, listed_outputs
+from bpejit.jobs.output_files import FilePairs, Finished, OutputNames, listed_outputs
 from bpejit.jobs.running import COMBINED, finish_job
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
@@ -127,7 +126,7 @@ class EncodingOutputs(OutputNames):
         engine: Engine | None,
     ) -> Finished | None:
         """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
-        from bpejit.jobs.remote_output import STORING, at_urls, fetch_part, publish  # not at the top: most outputs are local
+        from bpejit.jobs.remote_output import STORING  # not at the top: most outputs are local
 
         with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
             local = self.moved(scratch / "outputs")
@@ -141,7 +140,7 @@ class EncodingOutputs(OutputNames):
                         file_system.get_file(name, str(folder / file))
             for part in range(parts):
                 report("fetch", part, parts, "parts")
-                fetch_part(remote, folder, part, parts)
+                remote.fetch_part(folder, part, parts)
             try:
                 with naming_output(local.out):
                     finished = finish_job(local, report, engine=engine)
@@ -149,8 +148,8 @@ class EncodingOutputs(OutputNames):
                 message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
                 raise OutputError(message) from None
             assert finished is not None  # nobody else uses the folder
-            publish(remote, local, finished, overwrite=begun["overwrite"], report=report)
-            return at_urls(remote, local, finished)
+            remote.publish(local, finished, overwrite=begun["overwrite"], report=report)
+            return remote.at_urls(local, finished)  # type: ignore[no-any-return]
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:

@@ -33,8 +33,9 @@ from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
 from bpejit.jobs.encoding_sink import EncodingSink
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import Finished, JobPlan, SharedPlan, slice_units
+from bpejit.jobs.job_plan import JobPlan, SharedPlan, slice_units
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
+from bpejit.jobs.output_files import Finished
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote

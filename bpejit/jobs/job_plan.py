@@ -1,9 +1,10 @@
 """The interfaces of jobs, and the states in which a run may find one.
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
-`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts). Everything else is the same for
-all kinds: `bpejit.jobs.beginning` decides what happens to what an earlier run left, `bpejit.jobs.running` runs and joins parts
-on this machine, `bpejit.jobs.remote_output` does so for outputs at URLs, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
+`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.output_files`).
+Everything else is the same for all kinds: `bpejit.jobs.beginning` decides what happens to what an earlier run left,
+`bpejit.jobs.running` runs and joins parts on this machine, also those of `bpejit.jobs.remote_output` at URLs, and
+`bpejit.jobs.cluster_jobs` on a Ray cluster.
 
 What a kill leaves, and what the next run of the same job does with `resume=True`:
 
@@ -32,8 +33,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,47 +45,16 @@ from bpejit.corpus.fingerprints import times_sha256
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.checkpoints import identify_part
-from bpejit.jobs.job_folder import Kept, job_folder, read_record
-from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
-from bpejit.storage.exchange import recover
-from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import InputFiles, check_outputs
+from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.storage.outputs import InputFiles
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpejit.engines.ray_cluster import RayCluster
-
-NamesOf = Callable[[Path, Mapping[str, Any]], "JobOutputs"]
-"""Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
-ValueError if that is broken."""
-
-FilePairs = Sequence[tuple[Path, Path]]
-"""Complete files in the folder of a job, and their final paths."""
-
-
-class Finished(NamedTuple):
-    """The outputs of a complete job.
-
-    Parameters
-    ----------
-    paths : tuple of Path or str
-        The files: paths, or URLs.
-    manifest : Path or str
-    totals : Totals
-    dtype : str
-        Of ids in token files.
-    left_out : int
-        Ids that do not fill a row, which `totals` does not count.
-    """
-
-    paths: tuple[Path | str, ...]
-    manifest: Path | str
-    totals: Totals
-    dtype: str = ""
-    left_out: int = 0
+    from bpejit.jobs.remote_output import RemoteOutput
 
 
 @dataclass
@@ -173,197 +142,6 @@ class PartSink(ABC):
 
 
 @dataclass(frozen=True)
-class JobOutputs(ABC):
-    """The outputs of a job, and how the parts of it become these.
-
-    Parameters
-    ----------
-    out : Path
-        The output as the user gave it.
-    """
-
-    out: Path
-
-    @property
-    def per_input(self) -> bool:
-        """Whether `out` is a folder with an output for each input."""
-        return False
-
-    @property
-    def has_many_files(self) -> bool:
-        """Whether the job writes other files than `out`."""
-        return True
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the unfinished job."""
-        return self.out / ".bpejit-job" if self.per_input else job_folder(self.out)
-
-    @property
-    def manifest(self) -> Path:
-        """The manifest of the complete job."""
-        return manifest_path(self.out, per_input=self.per_input)
-
-    @abstractmethod
-    def first_files(self) -> list[Path]:
-        """Return files that the job will write; at least those of its first output."""
-
-    @abstractmethod
-    def existing(self) -> list[Path]:
-        """Return the files of an earlier job with these outputs, without its manifest."""
-
-    @abstractmethod
-    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
-        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
-
-    @abstractmethod
-    def write_final(
-        self,
-        begun: Mapping[str, Any],
-        checkpoints: Sequence[Mapping[str, Any]],
-        report: Progress,
-        *,
-        fresh: bool,
-        engine: Engine | None,
-    ) -> tuple[FilePairs, Finished]:
-        """Write the final files of complete parts, and the manifest, into the folder `final` of the job.
-
-        Parameters
-        ----------
-        begun : dict
-            The manifest of the unfinished job.
-        checkpoints : list of dict
-            Those of all parts.
-        report : callable
-        fresh : bool
-            Whether this process has written all that is in the folder, which then is not compared with its hashes.
-        engine : Engine, optional
-            By default the kind of job chooses one.
-
-        Raises
-        ------
-        CorpusError
-            If there is nothing to write.
-        OSError, OutputError
-        """
-
-    @abstractmethod
-    def join_remote(
-        self,
-        remote: Any,
-        begun: Mapping[str, Any],
-        report: Progress,
-        engine: Engine | None,
-    ) -> Finished | None:
-        """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
-
-    def stored_name(self, name: str) -> str:
-        """Return the name of a file of a part in the object that the part is at a URL."""
-        return name
-
-    def moved(self, folder: Path) -> Self:
-        """Return the same outputs in a new folder, which is created."""
-        folder.mkdir()
-        return replace(self, out=folder if self.per_input else folder / self.out.name)
-
-    def find_complete(self, job: Mapping[str, Any] | None) -> Finished | None:
-        """Return the outputs of the same job, or of any for None, if all of them exist."""
-        fields = read_record(self.manifest)
-        if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
-            return None
-        return self.read_complete(fields)
-
-    def recover(self) -> None:
-        """Undo or complete the exchange of an earlier run that was interrupted (see `bpejit.storage.exchange`)."""
-        recover([*self.existing(), *self.first_files(), self.manifest], tree=self.out if self.per_input else None)
-
-    def check(self, inputs: Iterable[StrPath] | InputFiles, *, overwrite: bool) -> None:
-        """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
-        self.recover()
-        inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
-        paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
-        check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
-        # A manifest without its outputs describes nothing, and is replaced.
-        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
-        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
-
-
-class Store(ABC):
-    """Where an output at a URL, and the finished parts of its job, are."""
-
-    url: str
-    """Of the output."""
-
-    @abstractmethod
-    def begin(self, plan: JobPlan, parts: int, say: Callable[[str], None]) -> Finished | int:
-        """Check the outputs and what an earlier run left, and claim the job (see `bpejit.jobs.beginning.begin_job`)."""
-
-    @abstractmethod
-    def default_parts(self, units: Sequence[Any]) -> int:
-        """Return the number of parts of a job with some units, if it is not divided among machines."""
-
-    @abstractmethod
-    def run_part(
-        self,
-        plan: JobPlan,
-        *,
-        workers: int | None,
-        engine: str,
-        report: Progress,
-        joins: bool,
-    ) -> JobResult:
-        """Run a part of a begun job, store it, and join all parts if it was the last one."""
-
-    @abstractmethod
-    def stored_parts(self, parts: int) -> list[int]:
-        """Return the indices of the finished parts of a job that is divided into `parts`."""
-
-    @abstractmethod
-    def complete_parts(self, parts: int) -> dict[int, Totals]:
-        """Return the totals of these."""
-
-    @abstractmethod
-    def kept(self) -> Kept | None:
-        """Return what the unfinished job keeps; None if it keeps nothing."""
-
-    @abstractmethod
-    def released(self) -> AbstractContextManager[None]:
-        """Return a context that gives up the claim of the job after an error, unless finished parts are stored."""
-
-    @abstractmethod
-    def find_complete(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
-        """Return the outputs of the same job, or of any for None, if all of them exist."""
-
-    @abstractmethod
-    def join(
-        self, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
-    ) -> Finished | None:
-        """Write and store the final files of a job whose parts are complete.
-
-        Parameters
-        ----------
-        names_of : callable
-            Returns the outputs of a job that a manifest describes.
-        report : callable
-        engine : Engine, optional
-        overwrite : bool
-            Whether to replace existing files, also if the job was begun without.
-
-        Returns
-        -------
-        Finished, optional
-            None if another process has done this in the meantime, or there is no job.
-
-        Raises
-        ------
-        CorpusError
-            If there is nothing to write.
-        OutputError, OSError
-            If a part is missing, or a file cannot be written. The parts stay.
-        """
-
-
-@dataclass(frozen=True)
 class JobPlan(ABC):
     """A job, or a part of one, before it runs.
 
@@ -375,7 +153,7 @@ class JobPlan(ABC):
     options : JobOptions
     units, mine : list of units
         All units, and those of the part that this process works on.
-    remote : Store, optional
+    remote : RemoteOutput, optional
         The output if it is at a URL. Then the paths in `names` are placeholders.
     """
 
@@ -384,7 +162,7 @@ class JobPlan(ABC):
     options: JobOptions
     units: Sequence[Any]
     mine: Sequence[Any]
-    remote: Store | None
+    remote: RemoteOutput | None
 
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""

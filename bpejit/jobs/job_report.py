@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.engines import RAY
 from bpejit.engines.base import Progress
+from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
-from bpejit.jobs.job_plan import JobPlan, JobResult, NamesOf
+from bpejit.jobs.beginning import find_settled, naming_output
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, job_folder, part_folder, read_record, write_record
+from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.running import combine_parts, run_job
+from bpejit.jobs.output_files import Finished, NamesOf
+from bpejit.jobs.running import check_all_parts, finish_job, join_remote, missing_parts, read_begun, run_job
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.process_memory import peak_memory
 from bpejit.storage.remote import is_remote
@@ -148,6 +154,14 @@ def _count_kept(plan: JobPlan) -> int:
 def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress) -> JobResult:
     """Join the parts of a divided job with the output `out`, a path or a URL; see `bpejit.combine`.
 
+    Parameters
+    ----------
+    out : str
+    names_of : callable
+        Returns the outputs of a job that a manifest describes.
+    overwrite : bool
+    report : callable
+
     Raises
     ------
     CorpusError
@@ -155,12 +169,46 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     OutputError
         If there are no parts, some are missing, or another process joins them.
     """
-    begun = working_time()
+    began = working_time()
+    remote = None
     if is_remote(out):
-        from bpejit.jobs.remote_output import combine_remote, find_remote_output  # not at the top: most outputs are local
+        from bpejit.jobs.remote_output import find_remote_output  # not at the top: most outputs are local
 
-        finished = combine_remote(find_remote_output(out), names_of, overwrite=overwrite, report=report)
+        remote = find_remote_output(out)
+    place = Path(out if remote is None else remote.name)
+    if remote is None:
+        finished = _join_local(place, names_of, overwrite=overwrite, report=report)
+        fields = read_record(manifest_path(place, per_input=place.is_dir())) if finished is None else None
     else:
-        finished = combine_parts(Path(out), names_of, overwrite=overwrite, report=report)
+        finished = join_remote(remote, names_of, overwrite=overwrite, report=report)
+        fields = remote.read_json(remote.manifest_url) if finished is None else None
+    if finished is None:
+        find = find_settled if remote is None else remote.find_complete
+        with suppress(KeyError, TypeError, ValueError):
+            finished = find(names_of(place, (fields or {})["job"]), None)
+    if finished is None:
+        name, folder = (place, job_folder(place)) if remote is None else (remote.url, remote.folder)
+        raise OutputError(
+            f"there are no parts of `{name}`; expected the folder `{folder}`, which `bpejit encode --shard` and `bpejit "
+            "datagen --shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
+        )
     units = finished.totals.units
-    return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - begun))
+    return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - began))
+
+
+def _join_local(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished | None:
+    """Join the parts of an unfinished job with the output `out`; None if there is none."""
+    folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
+    if folder is None:
+        return None
+    begun = read_record(folder / MANIFEST) or {}
+    names, parts = read_begun(begun, str(folder), partial(names_of, out))
+    check_all_parts(str(out), missing_parts(folder, parts), parts)
+    if overwrite:
+        begun["overwrite"] = True
+        write_record(folder / MANIFEST, begun)
+    with naming_output(out):
+        finished = finish_job(names, report)
+    if finished is None:
+        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
+    return finished

@@ -8,7 +8,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bpejit.corpus.fingerprints import modified_times
 from bpejit.engines.base import Engine, Job, Progress, report_details
+from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import Checkpoints
 from bpejit.jobs.job_plan import CompletePart, JobPlan
@@ -142,6 +144,52 @@ def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engi
                 yield marks.popleft()[0], None
     while marks:
         yield marks.popleft()[0], None
+
+
+def compare_text(
+    plan: JobPlan,
+    kept: int,
+    checkpoint: Mapping[str, Any],
+    engine: Engine,
+    report: Progress,
+) -> None:
+    """Compare the text of finished units with what was encoded, since an input has another modification time.
+
+    Raises
+    ------
+    OutputError
+        If the text has changed.
+    """
+    job, chunker = plan.checksum_job(checkpoint)
+    units = plan.mine[:kept]
+    found, done, size = "", 0, size_of_units(units)
+    report("compare", 0, size, "bytes")
+    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
+    with closing(results), suppress(CorpusError):  # it cannot be read as it could
+        for checksum, n_read in results:
+            found = chain_checksum(found, checksum)
+            done += n_read
+            report("compare", done, size, "bytes")
+    if found == checkpoint["text"]["sha256"]:
+        return
+    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
+    last = max(times, key=lambda path: times[path], default="-")
+    raise OutputError(
+        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
+        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
+    )
+
+
+def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
+    """Return a remark about where a resumed part goes on."""
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if not plan.mine:
+        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"
 
 
 @contextmanager

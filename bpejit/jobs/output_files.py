@@ -1,24 +1,31 @@
-"""The names of token files, and the exchange that gives their names to the complete files of a job."""
+"""The outputs of jobs, the names of token files, and the exchange that gives their names to the complete files of a job."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import read_record, write_record
-from bpejit.jobs.job_plan import JobOutputs
+from bpejit.jobs.job_folder import job_folder, read_record, write_record
+from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
+from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.spools import SpoolRecord
-from bpejit.storage.exchange import Exchange
-from bpejit.storage.files import write_error
+from bpejit.storage.exchange import Exchange, recover
+from bpejit.storage.files import StrPath, write_error
+from bpejit.storage.outputs import InputFiles, check_outputs
 from bpejit.storage.temporary import hidden, remove
 from bpejit.tokenfiles.base import TokenFileFormat
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FINAL = "final"
 """The folder with the complete files of a job, below its own."""
@@ -29,6 +36,152 @@ LINKS = "links.json"
 _LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
 
 ASIDE = "-val"
+
+
+NamesOf = Callable[[Path, Mapping[str, Any]], "JobOutputs"]
+"""Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
+ValueError if that is broken."""
+
+FilePairs = Sequence[tuple[Path, Path]]
+"""Complete files in the folder of a job, and their final paths."""
+
+
+class Finished(NamedTuple):
+    """The outputs of a complete job.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        The files: paths, or URLs.
+    manifest : Path or str
+    totals : Totals
+    dtype : str
+        Of ids in token files.
+    left_out : int
+        Ids that do not fill a row, which `totals` does not count.
+    """
+
+    paths: tuple[Path | str, ...]
+    manifest: Path | str
+    totals: Totals
+    dtype: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class JobOutputs(ABC):
+    """The outputs of a job, and how the parts of it become these.
+
+    Parameters
+    ----------
+    out : Path
+        The output as the user gave it.
+    """
+
+    out: Path
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return False
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the job writes other files than `out`."""
+        return True
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return self.out / ".bpejit-job" if self.per_input else job_folder(self.out)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of the complete job."""
+        return manifest_path(self.out, per_input=self.per_input)
+
+    @abstractmethod
+    def first_files(self) -> list[Path]:
+        """Return files that the job will write; at least those of its first output."""
+
+    @abstractmethod
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+
+    @abstractmethod
+    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+
+    @abstractmethod
+    def write_final(
+        self,
+        begun: Mapping[str, Any],
+        checkpoints: Sequence[Mapping[str, Any]],
+        report: Progress,
+        *,
+        fresh: bool,
+        engine: Engine | None,
+    ) -> tuple[FilePairs, Finished]:
+        """Write the final files of complete parts, and the manifest, into the folder `final` of the job.
+
+        Parameters
+        ----------
+        begun : dict
+            The manifest of the unfinished job.
+        checkpoints : list of dict
+            Those of all parts.
+        report : callable
+        fresh : bool
+            Whether this process has written all that is in the folder, which then is not compared with its hashes.
+        engine : Engine, optional
+            By default the kind of job chooses one.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+        """
+
+    @abstractmethod
+    def join_remote(
+        self,
+        remote: Any,
+        begun: Mapping[str, Any],
+        report: Progress,
+        engine: Engine | None,
+    ) -> Finished | None:
+        """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
+
+    def stored_name(self, name: str) -> str:
+        """Return the name of a file of a part in the object that the part is at a URL."""
+        return name
+
+    def moved(self, folder: Path) -> Self:
+        """Return the same outputs in a new folder, which is created."""
+        folder.mkdir()
+        return replace(self, out=folder if self.per_input else folder / self.out.name)
+
+    def find_complete(self, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+        fields = read_record(self.manifest)
+        if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
+            return None
+        return self.read_complete(fields)
+
+    def recover(self) -> None:
+        """Undo or complete the exchange of an earlier run that was interrupted (see `bpejit.storage.exchange`)."""
+        recover([*self.existing(), *self.first_files(), self.manifest], tree=self.out if self.per_input else None)
+
+    def check(self, inputs: Iterable[StrPath] | InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
+        self.recover()
+        inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
+        paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
+        check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
+        # A manifest without its outputs describes nothing, and is replaced.
+        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
+        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
 
 
 @dataclass(frozen=True)

@@ -18,23 +18,19 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpejit.engines.base import Engine, Progress, remarks
+from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
-from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begun_fields, continuing
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
-from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed, write_record
-from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
-from bpejit.jobs.job_plan import Finished, JobOutputs, JobPlan, JobResult, NamesOf, Store
+from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed
+from bpejit.jobs.job_manifest import manifest_path
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.running import check_all_parts, no_parts, read_begun, run_part
+from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 
@@ -55,8 +51,8 @@ _PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
 
 
 @dataclass(frozen=True)
-class RemoteOutput(Store):
-    """An output at a URL.
+class RemoteOutput:
+    """An output at a URL, and the finished parts of its job.
 
     Parameters
     ----------
@@ -84,6 +80,11 @@ class RemoteOutput(Store):
         """URL of the folder of the unfinished job."""
         return f"{self.url}/.bpejit-job" if self.per_input else f"{self.base}/.{self.name[:200]}.bpejit-job"
 
+    @property
+    def manifest_url(self) -> str:
+        """URL of the manifest of the complete output."""
+        return f"{self.base}/{manifest_path(Path(self.name), per_input=self.per_input).name}"
+
     @contextmanager
     def access(self, url: str, what: str = "write") -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the name of a file there; raise its errors as OutputError."""
@@ -102,98 +103,16 @@ class RemoteOutput(Store):
                 check_container(url, file_system, name)
         return found
 
-    def begin(self, plan: JobPlan, parts: int, say: Callable[[str], None]) -> Finished | int:
-        """Check the output, and what an earlier run left for it, and claim it; see `begin_job`.
-
-        Raises
-        ------
-        OutputError
-        """
-        done = self.find_complete(plan.names, plan.job) if plan.options.resume else None
-        if done is not None:
-            say(f"nothing is left to do: `{done.manifest}` describes the complete output of this job")
-            self.remove_folder()
-            return done
-        inputs = [entry["path"] for entry in plan.job["inputs"]]
-        check_remote(self, plan.names, inputs, overwrite=plan.options.overwrite)
-        begun = self.begun()
-        if begun is not None:
-            parts = _check_begun(self, plan, begun, parts, say)
-        if not self.claim(begun_fields(plan, parts)):
-            difference = find_begun_difference(self.begun(), plan.job, plan.options.texts)
-            if difference is not None:
-                raise OutputError(
-                    f"`{self.folder}` belongs to another job: {difference}; expected the same one: wait until that job ends, "
-                    "or remove the folder"
-                )
-        return parts
-
     def default_parts(self, units: Sequence[Any]) -> int:
         """Return the number of parts of a job with some units, if it is not divided among machines."""
         groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
         return max(1, min(groups // PART_UNITS, MOST_PARTS))
 
-    def run_part(
-        self,
-        plan: JobPlan,
-        *,
-        workers: int | None,
-        engine: str,
-        report: Progress,
-        joins: bool,
-    ) -> JobResult:
-        """Run a part of a begun job with an output at a URL, store it, and join all parts if it was the last one.
-
-        A job that is not divided is not stored as a part: its final files are. The parameters are those of `run_part`.
-
-        Raises
-        ------
-        CorpusError, OutputError, OptionError, EngineError
-        """
-        options = plan.options
-        say = remarks(report)
-        part, parts = options.part or (0, 1)
-        fields = begun_fields(plan, parts)
-        if options.part is not None and options.resume and (part, parts) in self.parts():
-            say(f"part {part} of {parts} is {plan.done} already")
-            totals = Totals.from_json(self.check_part(plan.job, part, parts)[0]["totals"])
-            result = JobResult(totals, None, len(plan.mine), totals.units, 0)
-        else:
-            with self.released(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
-                local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
-                if options.part is not None:
-                    local = replace(local, options=replace(options, resume=False, overwrite=False))
-                    local.folder.mkdir(parents=True)
-                    write_record(local.folder / MANIFEST, fields, synced=False)
-                result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
-                before = working_time()
-                if options.part is not None:
-                    store_part(self, local.names, part, parts)
-                    self.claim(fields)  # in case that another process has given up the job
-                elif result.finished is not None:
-                    publish(self, local.names, result.finished, overwrite=options.overwrite, report=report)
-                    self.remove_folder()
-                    result.finished = at_urls(self, local.names, result.finished)
-                result.seconds.finish += working_time() - before
-        if options.part is None:
-            return result
-        result.missing = parts - len(self.stored_parts(parts))
-        if joins and not result.missing:
-            before = working_time()
-            spread = plan.make_engine(engine, workers)
-            result.finished = self.join(lambda _, __: plan.names, report=report, engine=spread)
-            if result.finished is None:
-                say("all parts are complete, and another process has joined them")
-            else:
-                result.totals = result.finished.totals
-            result.seconds.finish += working_time() - before
-        return result
-
     def find_complete(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
         """Return the outputs of the same job, or of any for None, if all of them exist."""
-        with mirrored(self, names) as local:
+        with self.mirrored(names) as local:
             done = local.find_complete(job)
-            return None if done is None else at_urls(self, local, done)
+            return None if done is None else self.at_urls(local, done)
 
     @contextmanager
     def released(self) -> Iterator[None]:
@@ -205,26 +124,6 @@ class RemoteOutput(Store):
                 if not self.parts() and not self.stored():
                     self.remove_folder()
             raise
-
-    def join(
-        self, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
-    ) -> Finished | None:
-        """Write and store the final files of a job whose parts are complete (see `Store.join`)."""
-        begun = self.begun()
-        if begun is None:
-            return None
-        names, parts = read_begun(begun, self.folder, partial(names_of, Path(self.name)))
-        begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
-        try:
-            check_all_parts(self.url, sorted({*range(parts)} - {*self.stored_parts(parts)}), parts)
-            finished = names.join_remote(self, begun, report, engine)
-        except OutputError:
-            if self.begun() is None:  # another process was faster, and has removed the parts
-                finished = None
-            else:
-                raise
-        self.remove_folder()
-        return finished
 
     def kept(self) -> Kept | None:
         """Return what an unfinished job keeps; None if it keeps nothing."""
@@ -355,147 +254,154 @@ class RemoteOutput(Store):
         names = [str(file).rpartition("/")[2] for file in found]
         return [name for name in names if name.startswith(stem)]
 
+    @contextmanager
+    def mirrored(self, names: JobOutputs) -> Iterator[JobOutputs]:
+        """Yield names in a scratch folder with the manifest, and an empty file for each output that this job has not stored.
 
-@contextmanager
-def mirrored(remote: RemoteOutput, names: JobOutputs) -> Iterator[JobOutputs]:
-    """Yield names in a scratch folder with the manifest, and an empty file for each output that this job has not stored.
+        Errors of the checks that are made in this context name URLs.
+        """
+        with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
+            local = names.moved(scratch / "outputs")
+            base = local.manifest.parent
+            ours = self.stored()
+            for name in self.outputs():
+                if name not in ours and ".." not in PurePosixPath(name).parts:
+                    (base / name).parent.mkdir(parents=True, exist_ok=True)
+                    (base / name).touch()
+            if local.manifest.exists():
+                with self.access(self.manifest_url, "read") as (file_system, name):
+                    local.manifest.write_bytes(file_system.cat_file(name))
+            try:
+                yield local
+            except OutputError as error:
+                raise OutputError(error.args[0].replace(f"{base}", self.base)) from None
 
-    Errors of the checks that are made in this context name URLs.
-    """
-    with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
-        local = names.moved(scratch / "outputs")
-        base = local.manifest.parent
-        ours = remote.stored()
-        for name in remote.outputs():
-            if name not in ours and ".." not in PurePosixPath(name).parts:
-                (base / name).parent.mkdir(parents=True, exist_ok=True)
-                (base / name).touch()
-        if local.manifest.exists():
-            with remote.access(manifest_url(remote), "read") as (file_system, name):
-                local.manifest.write_bytes(file_system.cat_file(name))
-        try:
-            yield local
-        except OutputError as error:
-            raise OutputError(error.args[0].replace(f"{base}", remote.base)) from None
+    def url_of(self, local: JobOutputs, path: Path | str) -> str:
+        """Return the URL of a local file."""
+        return f"{self.base}/{Path(path).relative_to(local.manifest.parent).as_posix()}"
 
+    def at_urls(self, local: JobOutputs, finished: Finished) -> Finished:
+        """Return outputs with their URLs instead of their scratch paths."""
+        paths = tuple(self.url_of(local, path) for path in finished.paths)
+        return finished._replace(paths=paths, manifest=self.url_of(local, finished.manifest))
 
-def url_of(remote: RemoteOutput, local: JobOutputs, path: Path | str) -> str:
-    """Return the URL of a local file."""
-    return f"{remote.base}/{Path(path).relative_to(local.manifest.parent).as_posix()}"
-
-
-def at_urls(remote: RemoteOutput, local: JobOutputs, finished: Finished) -> Finished:
-    """Return outputs with their URLs instead of their scratch paths."""
-    paths = tuple(url_of(remote, local, path) for path in finished.paths)
-    return finished._replace(paths=paths, manifest=url_of(remote, local, finished.manifest))
-
-
-def check_remote(remote: RemoteOutput, names: JobOutputs, inputs: Iterable[str], *, overwrite: bool) -> None:
-    """Raise OutputError if writing the outputs would destroy data without permission."""
-    clashes = ({url_of(remote, names, path) for path in names.first_files()} | {remote.url}) & {*inputs}
-    if clashes:
-        raise OutputError(
-            f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected a different file: choose "
-            "another name for the output"
-        )
-    with mirrored(remote, names) as local:
-        local.check((), overwrite=overwrite)
-
-
-def _check_begun(
-    remote: RemoteOutput,
-    plan: JobPlan,
-    begun: Mapping[str, Any],
-    parts: int,
-    say: Callable[[str], None],
-) -> int:
-    """Check an unfinished job; return its number of parts, or `parts` after removing it."""
-    options = plan.options
-    finished = remote.parts()
-    difference = find_begun_difference(begun, plan.job, options.texts)
-    if difference is None and begun.get("parts") != parts:
-        if options.resume and options.part is None:
-            return int(begun["parts"])
-        difference = f"it is divided into {begun.get('parts')} parts, and this one into {parts}"
-    remains = f"`{remote.folder}` keeps {len(finished)} finished parts of an unfinished job"
-    again = "expected none: continue it with `resume=True`, or start again with `overwrite=True`"
-    if options.part is not None:
-        if difference is not None:
+    def check(self, names: JobOutputs, inputs: Iterable[str], *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission."""
+        clashes = ({self.url_of(names, path) for path in names.first_files()} | {self.url}) & {*inputs}
+        if clashes:
             raise OutputError(
-                f"{remains}, but {difference}; expected the same job in all parts: {continuing(begun)}, or remove the folder"
+                f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected a different file: "
+                "choose another name for the output"
             )
-        if options.part in finished and not options.resume:
-            if not options.overwrite:
-                raise OutputError(f"`{remote.part_url(*options.part)}` is a finished part; {again}")
-            remote.remove([remote.part_url(*options.part)])
-        return parts
-    if difference is None and (options.resume or not finished):
-        return parts
-    if not options.overwrite:
-        if difference is None:
-            raise OutputError(f"{remains}; {again}")
-        # It may be at work: an object store has no locks.
-        raise OutputError(
-            f"{remains}, but {difference}; expected the same job: wait if it is at work; otherwise {continuing(begun)}, or "
-            "start again with `overwrite=True`"
-        )
-    remote.remove_folder()
-    say(f"removed {len(finished)} finished parts in `{remote.folder}`, which an unfinished run left")
-    return parts
+        with self.mirrored(names) as local:
+            local.check((), overwrite=overwrite)
 
+    def store_part(self, names: JobOutputs, part: int, parts: int) -> None:
+        """Store a finished part as one object: a tar file with its checkpoint, which is read without the rest, and its files.
 
-def store_part(remote: RemoteOutput, names: JobOutputs, part: int, parts: int) -> None:
-    """Store a finished part as one object: a tar file with its checkpoint, which is read without the rest, and its files.
+        Parameters
+        ----------
+        names : JobOutputs
+            The local outputs.
+        part, parts : int
 
-    Parameters
-    ----------
-    remote : RemoteOutput
-    names : JobOutputs
-        The local outputs.
-    part, parts : int
+        Raises
+        ------
+        OutputError, OSError
+        """
+        folder = names.folder
+        source = part_folder(folder, part, parts)
+        for path in folder.iterdir():  # what joining needs besides the parts
+            if path.is_file() and path.name not in (LOCK, MANIFEST):
+                self.put_file(path, f"{self.folder}/{path.name}")
+        packed = source.with_suffix(".tar")
+        files = sorted((names.stored_name(path.name), path) for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
+        with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as tar:  # headers of one block, for all sizes
+            for name, path in ((CHECKPOINT, source / CHECKPOINT), *files):
+                member = tarfile.TarInfo(name)  # without times, so that equal parts are equal objects
+                member.size = path.stat().st_size
+                with path.open("rb") as file:
+                    tar.addfile(member, file)
+                if path.name != CHECKPOINT:
+                    path.unlink()  # the space is needed once
+        self.put_file(packed, self.part_url(part, parts))
+        packed.unlink()
 
-    Raises
-    ------
-    OutputError, OSError
-    """
-    folder = names.folder
-    source = part_folder(folder, part, parts)
-    for path in folder.iterdir():  # what joining needs besides the parts
-        if path.is_file() and path.name not in (LOCK, MANIFEST):
-            remote.put_file(path, f"{remote.folder}/{path.name}")
-    packed = source.with_suffix(".tar")
-    files = sorted((names.stored_name(path.name), path) for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
-    with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as tar:  # headers of one block, for all sizes
-        for name, path in ((CHECKPOINT, source / CHECKPOINT), *files):
-            member = tarfile.TarInfo(name)  # without times, so that equal parts are equal objects
-            member.size = path.stat().st_size
-            with path.open("rb") as file:
-                tar.addfile(member, file)
-            if path.name != CHECKPOINT:
-                path.unlink()  # the space is needed once
-    remote.put_file(packed, remote.part_url(part, parts))
-    packed.unlink()
+    def fetch_part(self, folder: Path, part: int, parts: int) -> None:
+        """Copy the files of a stored part to a local folder of a job."""
+        target = part_folder(folder, part, parts)
+        target.mkdir(parents=True)
+        packed = target.with_suffix(".tar")
+        url = self.part_url(part, parts)
+        with self.access(url, "read") as (file_system, name):
+            file_system.get_file(name, str(packed))
+        try:
+            with tarfile.open(packed, "r:") as tar:
+                for member in tar:
+                    content = tar.extractfile(member)
+                    if content is None or PurePosixPath(member.name).name != member.name:
+                        raise tarfile.ReadError(member.name)
+                    with (target / member.name).open("wb") as file:
+                        shutil.copyfileobj(content, file, 1 << 20)
+        except tarfile.TarError as cause:
+            raise broken_part(url) from cause
+        packed.unlink()
 
+    @contextmanager
+    def storing(self, names: JobOutputs, files: Sequence[str], job: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
+        """Store the final files of a job in this context, and its manifest after it.
 
-def fetch_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> None:
-    """Copy the files of a stored part to a local folder of a job."""
-    target = part_folder(folder, part, parts)
-    target.mkdir(parents=True)
-    packed = target.with_suffix(".tar")
-    url = remote.part_url(part, parts)
-    with remote.access(url, "read") as (file_system, name):
-        file_system.get_file(name, str(packed))
-    try:
-        with tarfile.open(packed, "r:") as tar:
-            for member in tar:
-                content = tar.extractfile(member)
-                if content is None or PurePosixPath(member.name).name != member.name:
-                    raise tarfile.ReadError(member.name)
-                with (target / member.name).open("wb") as file:
-                    shutil.copyfileobj(content, file, 1 << 20)
-    except tarfile.TarError as cause:
-        raise broken_part(url) from cause
-    packed.unlink()
+        An old manifest is removed first: while there is none, the output is not complete. Files of an earlier output that the
+        job does not have are removed at the end.
+
+        Parameters
+        ----------
+        names : JobOutputs
+        files : list of str
+            The names of the files without the manifest, relative to its folder.
+        job : dict
+            What was asked for.
+        overwrite : bool
+
+        Raises
+        ------
+        OutputError
+        """
+        with self.mirrored(names) as local:
+            same = local.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
+            local.check((), overwrite=overwrite or same)
+            old = {path.relative_to(local.manifest.parent).as_posix() for path in local.existing()}
+        note = f"{self.folder}/{STORING}"
+        old = (old | set((self.read_json(note) or {}).get("old", ()))) - {*files}
+        self.put_bytes(note, json.dumps({"files": sorted(files), "old": sorted(old)}).encode("ascii"))
+        self.remove([self.manifest_url])
+        yield
+        self.remove([f"{self.base}/{name}" for name in sorted(old)])
+
+    def publish(
+        self,
+        local: JobOutputs,
+        finished: Finished,
+        *,
+        overwrite: bool,
+        report: Progress,
+    ) -> None:
+        """Store the final files of a job that are in a scratch folder, and its manifest last.
+
+        Raises
+        ------
+        OutputError
+        """
+        base = local.manifest.parent
+        files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
+        files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(base).parts)]
+        job = (read_record(Path(finished.manifest)) or {}).get("job", {})
+        with self.storing(local, [path.relative_to(base).as_posix() for path in files], job, overwrite=overwrite):
+            for number, path in enumerate(files):
+                report("store", number, len(files), "files")
+                self.put_file(path, self.url_of(local, path))
+        self.put_file(local.manifest, self.manifest_url)
+        report("store", len(files), len(files), "files")
 
 
 def broken_part(url: str) -> OutputError:
@@ -503,97 +409,11 @@ def broken_part(url: str) -> OutputError:
     return OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`")
 
 
-@contextmanager
-def storing(
-    remote: RemoteOutput, names: JobOutputs, files: Sequence[str], job: Mapping[str, Any], *, overwrite: bool
-) -> Iterator[None]:
-    """Store the final files of a job in this context, and its manifest after it.
-
-    An old manifest is removed first: while there is none, the output is not complete. Files of an earlier output that the job
-    does not have are removed at the end.
-
-    Parameters
-    ----------
-    remote : RemoteOutput
-    names : JobOutputs
-    files : list of str
-        The names of the files without the manifest, relative to its folder.
-    job : dict
-        What was asked for.
-    overwrite : bool
-
-    Raises
-    ------
-    OutputError
-    """
-    with mirrored(remote, names) as local:
-        same = local.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
-        local.check((), overwrite=overwrite or same)
-        old = {path.relative_to(local.manifest.parent).as_posix() for path in local.existing()}
-    note = f"{remote.folder}/{STORING}"
-    old = (old | set((remote.read_json(note) or {}).get("old", ()))) - {*files}
-    remote.put_bytes(note, json.dumps({"files": sorted(files), "old": sorted(old)}).encode("ascii"))
-    remote.remove([manifest_url(remote)])
-    yield
-    remote.remove([f"{remote.base}/{name}" for name in sorted(old)])
-
-
-def publish(
-    remote: RemoteOutput,
-    local: JobOutputs,
-    finished: Finished,
-    *,
-    overwrite: bool,
-    report: Progress,
-) -> None:
-    """Store the final files of a job that are in a scratch folder, and its manifest last.
-
-    Raises
-    ------
-    OutputError
-    """
-    base = local.manifest.parent
-    files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
-    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(base).parts)]
-    job = (read_record(Path(finished.manifest)) or {}).get("job", {})
-    with storing(remote, local, [path.relative_to(base).as_posix() for path in files], job, overwrite=overwrite):
-        for number, path in enumerate(files):
-            report("store", number, len(files), "files")
-            remote.put_file(path, url_of(remote, local, path))
-    remote.put_file(local.manifest, manifest_url(remote))
-    report("store", len(files), len(files), "files")
-
-
-def combine_remote(remote: RemoteOutput, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished:
-    """Join the parts of a divided job; see `bpejit.combine`.
-
-    Raises
-    ------
-    CorpusError
-        If there is nothing to write.
-    OutputError
-        If there are no parts, or some are missing.
-    """
-    finished = remote.join(names_of, report=report, overwrite=overwrite)
-    if finished is None:
-        fields = remote.read_json(manifest_url(remote)) or {}
-        with suppress(KeyError, TypeError, ValueError):
-            finished = remote.find_complete(names_of(Path(remote.name), fields["job"]), None)
-    if finished is None:
-        raise no_parts(remote.url, remote.folder)
-    return finished
-
-
 def find_remote_output(url: str) -> RemoteOutput:
     """Return the output at a URL: a folder of outputs if there is a job or a manifest in it, and otherwise a single one."""
     url = url.rstrip("/")
     folder = RemoteOutput(url, per_input=True)
     single = RemoteOutput(url, per_input=False)
-    if single.begun() is None and (folder.begun() is not None or folder.read_json(manifest_url(folder)) is not None):
+    if single.begun() is None and (folder.begun() is not None or folder.read_json(folder.manifest_url) is not None):
         return folder
     return single
-
-
-def manifest_url(remote: RemoteOutput) -> str:
-    """Return the URL of the manifest of the complete output."""
-    return f"{remote.base}/{manifest_path(Path(remote.name), per_input=remote.per_input).name}"

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bpejit.corpus.fingerprints import modified_times
 from bpejit.engines.base import Engine, Progress, remarks, report_details
-from bpejit.errors import CorpusError, OutputError
+from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, claim_job, find_settled, naming_output, without_empty_folder
+from bpejit.jobs.beginning import begin_job, begun_fields, claim_job, find_settled, naming_output, without_empty_folder
 from bpejit.jobs.checkpoints import complete_checkpoints, read_checkpoint
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
     LockHeldError,
     held,
-    job_folder,
     part_folder,
     read_record,
     remove_folder,
     write_record,
 )
-from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
-from bpejit.jobs.job_plan import CompletePart, Finished, JobOutputs, JobPlan, JobResult, NamesOf
-from bpejit.jobs.job_run import keeping_brief, run_units
-from bpejit.jobs.job_totals import Seconds, Totals, chain_checksum, size_of_units
-from bpejit.jobs.output_files import exchange, remove_links
+from bpejit.jobs.job_manifest import FOLDER_VERSION
+from bpejit.jobs.job_plan import CompletePart, JobPlan, JobResult
+from bpejit.jobs.job_run import compare_text, describe_resumed, keeping_brief, run_units
+from bpejit.jobs.job_totals import Seconds, Totals
+from bpejit.jobs.output_files import Finished, JobOutputs, NamesOf, exchange, remove_links
 from bpejit.storage.files import creating_folder
+from bpejit.storage.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from bpejit.jobs.remote_output import RemoteOutput
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
@@ -57,7 +61,7 @@ def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress
     begun = working_time()
     say = remarks(report)
     wanted = 1 if plan.remote is None else plan.remote.default_parts(plan.units)
-    parts = begin_job(plan, wanted if plan.options.part is None else plan.options.part[1], say)
+    parts = begin_job(plan, (plan.options.part or (0, wanted))[1], say)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
@@ -95,7 +99,7 @@ def run_part(
     seconds = Seconds()
     say = remarks(report)
     if plan.remote is not None:
-        return plan.remote.run_part(plan, workers=workers, engine=engine, report=report, joins=joins)
+        return _run_remote_part(plan, plan.remote, workers=workers, engine=engine, report=report, joins=joins)
     part, parts = plan.options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     works = f"works on {plan.what if parts == 1 else f'part {part} of {plan.what}'}"
@@ -104,10 +108,10 @@ def run_part(
         checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
         kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
         if plan.options.resume:
-            say(_describe_resumed(plan, kept.units, checkpoint))
+            say(describe_resumed(plan, kept.units, checkpoint))
         spread = plan.make_engine(engine, workers)
         if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
-            _compare_text(plan, kept.units, checkpoint, spread, report)
+            compare_text(plan, kept.units, checkpoint, spread, report)
         seconds.plan = working_time() - begun
         if checkpoint is not None and checkpoint.get("complete"):
             done = CompletePart(checkpoint)
@@ -134,6 +138,53 @@ def run_part(
         seconds.finish += working_time() - before
     whole = totals if finished is None else finished.totals
     return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=totals.bytes - kept.bytes)
+
+
+def _run_remote_part(
+    plan: JobPlan, remote: RemoteOutput, *, workers: int | None, engine: str, report: Progress, joins: bool
+) -> JobResult:
+    """Run a part of a begun job with an output at a URL, store it, and join all parts if it was the last one.
+
+    A job that is not divided is not stored as a part: its final files are.
+    """
+    options = plan.options
+    say = remarks(report)
+    part, parts = options.part or (0, 1)
+    fields = begun_fields(plan, parts)
+    if options.part is not None and options.resume and (part, parts) in remote.parts():
+        say(f"part {part} of {parts} is {plan.done} already")
+        totals = Totals.from_json(remote.check_part(plan.job, part, parts)[0]["totals"])
+        result = JobResult(totals, None, len(plan.mine), totals.units, 0)
+    else:
+        with remote.released(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
+            local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
+            if options.part is not None:
+                local = replace(local, options=replace(options, resume=False, overwrite=False))
+                local.folder.mkdir(parents=True)
+                write_record(local.folder / MANIFEST, fields, synced=False)
+            result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
+            before = working_time()
+            if options.part is not None:
+                remote.store_part(local.names, part, parts)
+                remote.claim(fields)  # in case that another process has given up the job
+            elif result.finished is not None:
+                remote.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
+                remote.remove_folder()
+                result.finished = remote.at_urls(local.names, result.finished)
+            result.seconds.finish += working_time() - before
+    if options.part is None:
+        return result
+    result.missing = parts - len(remote.stored_parts(parts))
+    if joins and not result.missing:
+        before = working_time()
+        spread = plan.make_engine(engine, workers)
+        result.finished = join_remote(remote, lambda _, __: plan.names, report=report, engine=spread)
+        if result.finished is None:
+            say("all parts are complete, and another process has joined them")
+        else:
+            result.totals = result.finished.totals
+        result.seconds.finish += working_time() - before
+    return result
 
 
 class ShiftedReport:
@@ -213,52 +264,6 @@ def _run_parts(
     return JobResult(
         result.totals, result.finished, len(plan.units), kept.units, result.missing, seconds, parts=parts, new_bytes=new_bytes
     )
-
-
-def _compare_text(
-    plan: JobPlan,
-    kept: int,
-    checkpoint: Mapping[str, Any],
-    engine: Engine,
-    report: Progress,
-) -> None:
-    """Compare the text of finished units with what was encoded, since an input has another modification time.
-
-    Raises
-    ------
-    OutputError
-        If the text has changed.
-    """
-    job, chunker = plan.checksum_job(checkpoint)
-    units = plan.mine[:kept]
-    found, done, size = "", 0, size_of_units(units)
-    report("compare", 0, size, "bytes")
-    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
-    with closing(results), suppress(CorpusError):  # it cannot be read as it could
-        for checksum, n_read in results:
-            found = chain_checksum(found, checksum)
-            done += n_read
-            report("compare", done, size, "bytes")
-    if found == checkpoint["text"]["sha256"]:
-        return
-    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
-    last = max(times, key=lambda path: times[path], default="-")
-    raise OutputError(
-        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
-        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
-    )
-
-
-def _describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
-    """Return a remark about where a resumed part goes on."""
-    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
-    if not plan.mine:
-        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
-    if checkpoint is None:
-        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
-    if checkpoint.get("complete"):
-        return f"all {len(plan.mine)} units of {what} are encoded already"
-    return f"resuming {what} after {kept} of {len(plan.mine)} units"
 
 
 def missing_parts(folder: Path, parts: int) -> list[int]:
@@ -351,45 +356,47 @@ def _joining_parts(folder: Path, parts: int) -> Iterator[bool]:
     remove_folder(folder)
 
 
-def combine_parts(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished:
-    """Join the parts of a divided job; see `bpejit.combine`.
+def join_remote(
+    remote: RemoteOutput, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
+) -> Finished | None:
+    """Write and store the final files of a job whose parts are complete at a URL.
 
     Parameters
     ----------
-    out : Path
+    remote : RemoteOutput
     names_of : callable
         Returns the outputs of a job that a manifest describes.
-    overwrite : bool
     report : callable
+    engine : Engine, optional
+    overwrite : bool
+        Whether to replace existing files, also if the job was begun without.
+
+    Returns
+    -------
+    Finished, optional
+        None if another process has done this in the meantime, or there is no job.
 
     Raises
     ------
     CorpusError
         If there is nothing to write.
-    OutputError
-        If there are no parts, some are missing, or another process joins them.
+    OutputError, OSError
+        If a part is missing, or a file cannot be written. The parts stay.
     """
-    folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
-    if folder is None:
-        manifest = manifest_path(out, per_input=out.is_dir())
-        done = None
-        fields = read_record(manifest)
-        if fields is not None:
-            with suppress(KeyError, TypeError, ValueError):
-                done = find_settled(names_of(out, fields["job"]), None)
-        if done is None:
-            raise no_parts(str(out), str(job_folder(out)))
-        return done
-    begun = read_record(folder / MANIFEST) or {}
-    names, parts = read_begun(begun, str(folder), partial(names_of, out))
-    check_all_parts(str(out), missing_parts(folder, parts), parts)
-    if overwrite:
-        begun["overwrite"] = True
-        write_record(folder / MANIFEST, begun)
-    with naming_output(out):
-        finished = finish_job(names, report)
-    if finished is None:
-        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
+    begun = remote.begun()
+    if begun is None:
+        return None
+    names, parts = read_begun(begun, remote.folder, partial(names_of, Path(remote.name)))
+    begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
+    try:
+        check_all_parts(remote.url, sorted({*range(parts)} - {*remote.stored_parts(parts)}), parts)
+        finished = names.join_remote(remote, begun, report, engine)
+    except OutputError:
+        if remote.begun() is None:  # another process was faster, and has removed the parts
+            finished = None
+        else:
+            raise
+    remote.remove_folder()
     return finished
 
 
@@ -425,11 +432,3 @@ def check_all_parts(out: str, missing: Sequence[int], parts: int) -> None:
             f"{len(missing)} of the {parts} parts of `{out}` {verb} not complete: {shown}; expected all of them: run each of "
             f'these with `shard="I/{parts}"` and `resume=True`'
         )
-
-
-def no_parts(out: str, folder: str) -> OutputError:
-    """Return the error for an output, a path or a URL, that has no parts."""
-    return OutputError(
-        f"there are no parts of `{out}`; expected the folder `{folder}`, which `bpejit encode --shard` and `bpejit datagen "
-        "--shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
-    )

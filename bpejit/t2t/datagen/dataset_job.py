@@ -14,9 +14,10 @@ from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
 from bpejit.errors import OptionError
-from bpejit.jobs.job_plan import Finished, JobPlan, PartSink, SharedPlan
+from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
-from bpejit.jobs.running import finish_job
+from bpejit.jobs.output_files import Finished
+from bpejit.jobs.running import finish_job, join_remote
 from bpejit.jobs.spools import GrowingFile
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -129,7 +130,7 @@ class DatasetPlan(JobPlan):
         engine = _ShardEngine(cluster, shared.home)
         if self.remote is None:
             return finish_job(self.names, report, plan=self, engine=engine)
-        return self.remote.join(lambda _, __: self.names, report=report, engine=engine)
+        return join_remote(self.remote, lambda _, __: self.names, report=report, engine=engine)
 
 
 class ShardSink(PartSink):

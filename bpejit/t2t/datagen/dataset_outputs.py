@@ -17,10 +17,9 @@ from bpejit.engines.base import Engine, FunctionJob, Progress
 from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import part_folder, remove_folder
 from bpejit.jobs.job_manifest import finished_manifest
-from bpejit.jobs.job_plan import FilePairs, Finished, JobOutputs
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FINAL, listed_outputs
-from bpejit.jobs.remote_output import RemoteOutput, manifest_url, storing
+from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.storage.files import replacing
 from bpejit.t2t.datagen.dataset_files import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped
@@ -172,14 +171,14 @@ class DatasetOutputs(JobOutputs):
         totals = _checked_totals(job, checkpoints, remote.remove_folder)
         shards = [path.name for path in self.first_files()]
         urls = [f"{remote.base}/{name}" for name in shards]
-        with storing(remote, self, shards, job, overwrite=bool(begun.get("overwrite"))):
+        with remote.storing(self, shards, job, overwrite=bool(begun.get("overwrite"))):
             sizes = stored_sizes(remote, shards)
             sources = [stored_sources(remote.part_url(part, parts), *head) for part, head in enumerate(heads)]
             tasks = [task for task in _tasks(sources, urls) if task.shard not in sizes]
             with closing(_shuffled(begun, checkpoints, tasks, report, engine, remote)) as results:
                 sizes |= dict(results)
-        remote.put_bytes(manifest_url(remote), self.describe(job, checkpoints, sizes))
-        return Finished(tuple(urls), manifest_url(remote), totals)
+        remote.put_bytes(remote.manifest_url, self.describe(job, checkpoints, sizes))
+        return Finished(tuple(urls), remote.manifest_url, totals)
 
 
 def _checked_totals(job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], give_up: Callable[[], object]) -> Totals:

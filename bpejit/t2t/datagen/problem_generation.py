@@ -21,7 +21,7 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult, slice_units
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
-from bpejit.jobs.remote_output import RemoteOutput, check_remote
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.storage.files import StrPath, creating_folder
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
@@ -104,7 +104,7 @@ def generate(
         planned = working_time()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
-                check: Any = names.check if remote is None else partial(check_remote, remote, names)
+                check: Any = names.check if remote is None else partial(remote.check, names)
                 check([source.path for source in sources], overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
