@@ -9,7 +9,7 @@ Read `job_plan` first: the interfaces, and the states of a job. `beginning` deci
 `job_report` selects one of these, and has what reports of all kinds of jobs tell.
 Encoding is the kind of job whose plan is in `encoding_plan` and whose outputs are in `encoding_outputs`; `file_encoding` is
 `Tokenizer.encode_files`, with the options of `job_options`. `job_run` works on the units of a part (`encode_job`); `job_totals`
-has what it counts. `encoding_sink` passes encoded documents through `document_tokens` to `spool_sink`, which divides them among
-spools, `final_files` makes token files of these, and `output_files` gives them their names. The generation of data sets is
-another kind (`bpejit.t2t.datagen`).
+has what it counts. Encoded documents pass through `document_tokens` to `spool_sink`, which divides them among spools;
+`final_files` makes token files of these, and `output_files` gives them their names. The generation of data sets is another kind
+(`bpejit.t2t.datagen`).
 """

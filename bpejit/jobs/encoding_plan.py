@@ -1,4 +1,4 @@
-"""Encoding as a kind of job: what is asked for, the units, and what a part does with its units."""
+"""Encoding as a kind of job: what is asked for, the units, what a part does with its units, and what it writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,24 +20,25 @@ from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
-from bpejit.corpus.kept_columns import final_schema, read_schema
+from bpejit.corpus.kept_columns import final_schema, read_schema, unpack_rows
 from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress
-from bpejit.errors import OptionError
-from bpejit.jobs.column_spools import SCHEMA
-from bpejit.jobs.encode_job import EncodeJob, checksum_chunk, find_separator
-from bpejit.jobs.encoding_outputs import LENGTHS, EncodingOutputs, wants_ends
-from bpejit.jobs.encoding_sink import EncodingSink
+from bpejit.errors import CorpusError, OptionError
+from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
+from bpejit.jobs.document_tokens import DocumentChoice, DocumentTokens
+from bpejit.jobs.encode_job import EncodedChunk, EncodeJob, checksum_chunk, find_separator
+from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
 from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import JobPlan, SharedPlan, slice_units
+from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan, slice_units
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
 from bpejit.jobs.output_files import Finished
-from bpejit.jobs.spool_sink import SinkOptions, count_lengths
+from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
@@ -121,24 +123,10 @@ class EncodingPlan(JobPlan):
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> EncodingSink:
         """Return what writes ids into spools (see `JobPlan`)."""
-        parts = (self.options.part or (0, 1))[1]
-        sink_options = self._sink_options(parts)
-        keeps_columns = bool(self.job.get("keep_columns"))
-        files = None
-        if parts == 1 and not adopts(self.names.format) and not keeps_columns:  # their types are known at the end
-            files = FinalFiles(self.names, self.job, folder, has_ends=sink_options.has_ends, fresh=checkpoint is None)
-        return EncodingSink(
-            folder,
-            self.options,
-            sink_options,
-            checkpoint,
-            keeps_columns=keeps_columns,
-            schema=self.columns,
-            files=files,
-            watch=CarriageReturns.of(self.encoder.model),
-        )
+        return EncodingSink(self, folder, checkpoint)
 
-    def _sink_options(self, parts: int) -> SinkOptions:
+    def sink_options(self, parts: int) -> SinkOptions:
+        """Return how the ids of one of `parts` are divided among spools, and write what joining them needs."""
         options = self.options
         form = self.names.format
         model = self.encoder.model
@@ -205,6 +193,121 @@ class EncodingPlan(JobPlan):
         from bpejit.jobs.cluster_jobs import join_in_task  # not at the top: most jobs run on one machine
 
         return join_in_task(self, cluster, shared, totals.tokens, report)
+
+
+class EncodingSink(PartSink):
+    """Passes encoded chunks through the stages of a job, to spools of ids and of columns, and token files that grow with them.
+
+    Parameters
+    ----------
+    plan : EncodingPlan
+        Of the part.
+    folder : Path
+        The folder of the part.
+    checkpoint : dict, optional
+        The last checkpoint of the part; None to begin.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+
+    def __init__(self, plan: EncodingPlan, folder: Path, checkpoint: Mapping[str, Any] | None) -> None:
+        options = plan.options
+        self._folder = folder
+        self._options = options
+        self._watch = CarriageReturns.of(plan.encoder.model)
+        self._tokens = DocumentTokens(options.prepend, options.append)
+        self._choice = DocumentChoice(options.val_fraction, options.seed)
+        self._output = 0
+        known = checkpoint or {}
+        if checkpoint is not None:
+            self._tokens.last = checkpoint["last"]
+            self._choice.open, self._choice.unit, self._choice.begun = checkpoint["drawn"]
+        parts = (options.part or (0, 1))[1]
+        spools = plan.sink_options(parts)
+        files = None
+        with ExitStack() as stack:
+            self._columns: ColumnSpools | None = None
+            if plan.job.get("keep_columns"):
+                self._columns = ColumnSpools(folder, options.sides, plan.columns, known.get("columns"))
+                stack.callback(self._columns.close)
+            elif parts == 1 and not adopts(plan.names.format):  # the types of columns are known at the end
+                files = FinalFiles(plan.names, plan.job, folder, has_ends=spools.has_ends, fresh=checkpoint is None)
+                state = known.get("sink")
+                files.begin([] if state is None else read_closed(folder, state["closed_bytes"], sha256=state["closed_sha256"]))
+            self._files = files
+            self._spools = SpoolSink(folder, spools, known.get("sink"), None if files is None else files.note)
+            stack.callback(self._spools.close)
+            if files is not None:
+                stack.callback(files.close)  # before the spools that it reads
+            if not options.per_input:
+                self._spools.begin_output(0)
+            self._stack = stack.pop_all()
+
+    def begin_unit(self, unit: Unit) -> None:
+        """Set the output and the documents of the next chunks."""
+        if self._options.per_input:
+            self._output = unit.first_source
+            self._spools.begin_output(self._output)
+        if self._choice.unit != unit.number:
+            self._choice.begin_unit(unit.number)
+
+    def write(self, result: EncodedChunk) -> tuple[int, int]:
+        """Append an encoded chunk; return the numbers of ids, with those that were added, and of documents."""
+        if self._watch is not None:
+            self._watch.check(result.ids)
+        ids, ends = self._tokens.add(result.ids, result.ends)
+        divides = self._options.val_fraction > 0
+        for aside, (some, some_ends) in enumerate(self._choice.divide(ids, ends) if divides else [(ids, ends)]):
+            self._spools.write(bool(aside), some, some_ends, result.n_bytes)
+        if self._columns is not None:
+            rows = _rows_of(result)
+            for aside in self._options.sides:
+                chosen = rows.filter(self._choice.ended == aside) if divides else rows
+                self._columns.write(self._output, aside, chosen)
+        return int(ids.size), result.n_documents
+
+    def state(self) -> dict[str, Any]:
+        """Return the states of all stages."""
+        choice = self._choice
+        columns = {} if self._columns is None else {"columns": self._columns.state()}
+        drawn = [choice.open, choice.unit, choice.begun]
+        return {"last": self._tokens.last, "drawn": drawn, "sink": self._spools.state(), **columns}
+
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+        return [*self._spools.changed(), *([] if self._columns is None else self._columns.paths)]
+
+    def finish(self) -> dict[str, Any]:
+        """Complete the spools; return their hashes, and those of the files that all parts write."""
+        self._spools.finish()
+        if self._files is not None:
+            self._files.finish()
+        shared = {name: file_sha256(path) for name in SHARED if (path := self._folder.parent / name).exists()}
+        columns = {} if self._columns is None else {"columns": self._columns.state()}
+        return {"shared": shared, "closed_sha256": self._spools.closed_sha256, **columns}
+
+    def close(self) -> None:
+        """Close all files."""
+        self._stack.close()
+
+
+def _rows_of(encoded: EncodedChunk) -> Any:
+    """Return the rows of the columns to keep of a chunk, as a record batch.
+
+    Raises
+    ------
+    CorpusError
+        If there is not one for each document.
+    """
+    rows = unpack_rows(encoded.columns)
+    if rows.num_rows != encoded.n_documents:
+        raise CorpusError(
+            f"an input has {rows.num_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for "
+            "each: its format (see `bpejit.corpus.registry`) has to return them"
+        )
+    return rows
 
 
 def plan_job(
