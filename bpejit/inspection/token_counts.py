@@ -233,8 +233,7 @@ def count_inputs(
     OptionError
         If a glob matches no input.
     """
-    names = [_label_of(source.path, labels) for source in sources]
-    _check_labels([source.path for source in sources], labels)
+    names = _names([source.path for source in sources], labels or {})
     encoder = codec.encoder
     size = codec.model.vocab_size
     total = total_bytes(list(sources))
@@ -287,21 +286,19 @@ def count_inputs(
     return InputCounts(counted, groups, scripts, skipped)
 
 
-def _label_of(path: str, labels: Mapping[str, str] | None) -> str:
-    for glob, label in (labels or {}).items():
-        if path == glob or fnmatch.fnmatch(path, glob):
-            return label
-    return path
-
-
-def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> None:
-    for glob, label in (labels or {}).items():
-        if not any(path == glob or fnmatch.fnmatch(path, glob) for path in paths):
+def _names(paths: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+    """Return the label of each path, that of the first glob that matches it; without one, the path itself."""
+    found: dict[str, str] = {}
+    for glob, label in labels.items():
+        matched = [path for path in paths if path == glob or fnmatch.fnmatch(path, glob)]
+        found = dict.fromkeys(matched, label) | found
+        if not matched:
             shown = ", ".join(f"`{path}`" for path in paths[:3])
             raise OptionError(
                 f"labels has {shorten(label)} for `{glob}`, which matches none of the inputs ({shown}); expected a glob of the "
                 "paths as they are given: name these files as inputs too, or correct the glob"
             )
+    return [found.get(path, path) for path in paths]
 
 
 def _script_rows(sums: Array, word_counts: Array) -> list[Row]:

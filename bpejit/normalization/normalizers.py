@@ -110,12 +110,12 @@ def _read_change(fields: Fields, unicode: str | None) -> Change:
         case "Lowercase":
             return Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED))))
         case "Prepend":
-            return _edit(_start, _inserted(fields, "prepend"))
+            return replacement(_start, _inserted(fields, "prepend"))
         case "Replace":
             finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-            return _edit(finder.spans, _inserted(fields, "content"))
+            return replacement(finder.spans, _inserted(fields, "content"))
         case "Strip":
-            return _edit(partial(_outer_space, fields.take("strip_left", bool), fields.take("strip_right", bool)), "")
+            return replacement(partial(_outer_space, fields.take("strip_left", bool), fields.take("strip_right", bool)), "")
         case "ByteLevel":
             return MAP_BYTES
         case kind:
@@ -143,8 +143,9 @@ Spans: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
 """Returns the start and end of each range of a text, in order."""
 
 
-def _edit(find: Spans, content: str) -> Change:
-    return Change(partial(_replace, find, content), partial(replacement_sources, find, content))
+def replacement(find: Spans, content: str) -> Change:
+    """Return the change that replaces ranges of a text, which `find` returns."""
+    return Change(partial(_replace, find, content), partial(_replacement_sources, find, content))
 
 
 def _start(text: str) -> list[tuple[int, int]]:
@@ -176,7 +177,7 @@ def _growth(found: list[tuple[int, int]], content: str) -> int:
     return len(content) * len(found) - sum(end - start for start, end in found)
 
 
-def replacement_sources(find: Spans, content: str, text: str) -> Sources:
+def _replacement_sources(find: Spans, content: str, text: str) -> Sources:
     """Return the sources of a text in which ranges have been replaced."""
     found = list(find(text))
     limits_of(text).check_growth(_growth(found, content))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bpejit.normalization.alignment import AlignedText, Change, Sources
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, Finder, read_pattern, replacement_sources
+from bpejit.normalization.normalizers import MAP_BYTES, Finder, read_pattern, replacement
 from bpejit.splitting import PRESETS, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
@@ -178,15 +178,7 @@ def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
     return finder.source if step.behavior == "Isolated" or whole else None
 
 
-def _prefix_space(text: str) -> str:
-    return text if text.startswith(" ") else " " + text
-
-
-def _start_without_space(text: str) -> list[tuple[int, int]]:
-    return [] if text.startswith(" ") else [(0, 0)]
-
-
-PREFIX_SPACE = Change(_prefix_space, partial(replacement_sources, _start_without_space, " "))
+PREFIX_SPACE = replacement(lambda text: [] if text.startswith(" ") else [(0, 0)], " ")
 """Inserts a space before a text that does not begin with one."""
 
 

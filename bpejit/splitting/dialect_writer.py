@@ -22,11 +22,12 @@ that are written as lists of code points keep the version of the pattern.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from bpejit.errors import PatternError, shorten
 from bpejit.splitting.character_classes import ESCAPE, members, partition, written_ranges
-from bpejit.splitting.dfa import Dfa, leaves_gaps, make_dfa
+from bpejit.splitting.dfa import leaves_gaps, make_dfa
 from bpejit.splitting.pattern_cache import compile_pattern, translated
 from bpejit.splitting.regex_syntax import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks, sets_of
 
@@ -63,7 +64,7 @@ def to_oniguruma(source: str, *, unicode: str | None = None) -> str:
     >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}|\s+\z|.
     """
-    return translated(source, unicode, "oniguruma", lambda: _rewrite(source, unicode, rust=False)[0])
+    return translated(source, unicode, "oniguruma", lambda: _rewrite(source, unicode, rust=False))
 
 
 def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
@@ -74,16 +75,11 @@ def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
     >>> print(to_fancy_regex(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}+|\s+$|.|(?:(?!\p{N}{1,3}+|\s+$|.)[\s\S])++
     """
-    return translated(source, unicode, "fancy-regex", lambda: _for_fancy_regex(source, unicode))
+    return translated(source, unicode, "fancy-regex", lambda: _rewrite(source, unicode, rust=True))
 
 
-def _for_fancy_regex(source: str, unicode: str | None) -> str:
-    rewritten, dfa = _rewrite(source, unicode, rust=True)
-    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if leaves_gaps(dfa) else rewritten
-
-
-def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]:
-    """Return a pattern in the dialect of Oniguruma or of Rust's fancy-regex, and its DFA."""
+def _rewrite(source: str, unicode: str | None, *, rust: bool) -> str:
+    """Return a pattern in the dialect of Oniguruma or of Rust's fancy-regex; the latter matches all text."""
     compile_pattern(source, unicode=unicode)
     try:
         tree, marks = parse_with_marks(source)
@@ -103,8 +99,8 @@ def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]
         out += source[at : mark.start], _translate(mark, source, list_letters, rust, unicode)
         at = mark.end
     out.append(source[at:])
-    rewritten = "".join(out)
-    return rewritten + ")" if source.startswith("(?i)") else rewritten, dfa
+    rewritten = "".join(out) + (")" if source.startswith("(?i)") else "")
+    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if rust and leaves_gaps(dfa) else rewritten
 
 
 def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode: str | None) -> str:
@@ -187,18 +183,23 @@ def _ignoring_case_differs(marks: list[Mark]) -> bool:
             letters += "|"
         elif isinstance(mark.element, Chars) and mark.element.ignore_case:
             text = mark.element.source
-            inner = text[1:-1] if text.startswith("[") else text
-            # Single ASCII letters except `i` fold equally in both. Ranges and escapes in a set are not analyzed.
-            if not inner.isascii() or "i" in inner.lower() or (text != inner and re.search(r"[\\^-]", inner)):
-                return True
-            if text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum():
+            if not folds_equally(text) or (text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum()):
                 return True
             letters += text
-    return len(letters) > 1 and any(joined in letters.lower() for joined in joined_letters())
+    return folds_to_one(letters)
 
 
-def joined_letters() -> set[str]:
-    """Return the case foldings of single characters to several letters, such as `ss`."""
+def folds_equally(source: str) -> bool:
+    """Return True if the case of a character, or of a set of characters, is known to be ignored equally in both dialects."""
+    inner = source[1:-1] if source.startswith("[") else source
+    # Single ASCII letters except `i` fold equally in both. Ranges and escapes in a set are not analyzed.
+    return inner.isascii() and "i" not in inner.lower() and (source == inner or not re.search(r"[\\^-]", inner))
+
+
+def folds_to_one(letters: str) -> bool:
+    """Return True if letters contain the case folding of a single character to several, such as `ss`."""
+    if len(letters) < 2:
+        return False
     # All of these characters are in three blocks.
-    blocks = (range(0x80, 0x600), range(0x1E00, 0x2000), range(0xFB00, 0xFB20))
-    return {folded for block in blocks for point in block if len(folded := chr(point).casefold()) > 1}
+    points = itertools.chain(range(0x80, 0x600), range(0x1E00, 0x2000), range(0xFB00, 0xFB20))
+    return any(len(folded) > 1 and folded in letters.lower() for folded in (chr(point).casefold() for point in points))

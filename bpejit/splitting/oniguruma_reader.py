@@ -23,7 +23,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import PatternError, shorten
 from bpejit.splitting.character_classes import CODE_POINTS, members, written_ranges
-from bpejit.splitting.dialect_writer import joined_letters
+from bpejit.splitting.dialect_writer import folds_equally, folds_to_one
 from bpejit.splitting.regex_syntax import Chars, Cursor
 
 _WORD_IN_SET = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}"
@@ -72,6 +72,9 @@ _ELSEWHERE = {
     "b": f"(?:(?<=[{_WORD}])(?![{_WORD}])|(?<![{_WORD}])(?=[{_WORD}]))",
     "B": f"(?:(?<=[{_WORD}])(?=[{_WORD}])|(?<![{_WORD}])(?![{_WORD}]))",
 }
+_IN_SET = {"w": _WORD_IN_SET, "W": None, "h": _HEX, "H": None, "e": _ELSEWHERE["e"]}
+"""Letters with another meaning in a set; None for negated classes."""
+
 _CONDITIONS = "AzZbB"
 _GROUPS = ("(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>")
 
@@ -103,8 +106,7 @@ def from_oniguruma(source: str, *, unicode: str | None = None) -> str:
         raise translator.refuse("groups nested too deeply") from None
     if translator.at < len(source):
         raise translator.refuse("an unmatched `)`")
-    letters = translator.letters.lower()
-    if len(letters) > 1 and any(joined in letters for joined in joined_letters()):
+    if folds_to_one(translator.letters):
         raise translator.refuse("letters under (?i) that Oniguruma matches with one character (such as `ss` with `ß`)")
     return translated
 
@@ -192,7 +194,7 @@ class _Translator(Cursor):
     def fold(self, character: str, *, ignore_case: bool) -> None:
         if not ignore_case:
             return
-        if not character.isascii() or character in "iI":
+        if not folds_equally(character):
             raise self.refuse(f"{shorten(character)} under (?i), whose other forms differ")
         self.letters += character
 
@@ -243,12 +245,7 @@ class _Translator(Cursor):
         text = self.property() or self.point()
         if text is None:
             letter = self.source[self.at + 1 : self.at + 2]
-            if letter in _ELSEWHERE:
-                text = _ELSEWHERE[letter]
-            elif letter and (letter in _SAME_LETTERS or (letter.isascii() and not letter.isalnum())):
-                text = "\\" + letter
-            else:
-                raise self.refuse(f"`\\{letter}`")
+            text = _ELSEWHERE[letter] if letter in _ELSEWHERE else self.same(letter)
             self.at += 2
             if letter in _CONDITIONS:
                 return False, text
@@ -267,11 +264,11 @@ class _Translator(Cursor):
                 raise self.refuse("a set of sets under (?i)")
             inside = self.nested_set()
             return f"[{written_ranges(inside, _written)}]" if inside.any() else r"[^\s\S]"
-        inner = self.source[start + 1 : self.at - 1]
-        if ignore_case and (not inner.isascii() or "i" in inner.lower() or re.search(r"[\\^-]", inner)):
-            raise self.refuse(f"the set `[{inner}]` under (?i)")
+        source = self.source[start : self.at]
+        if ignore_case and not folds_equally(source):
+            raise self.refuse(f"the set `{source}` under (?i)")
         if ignore_case:
-            self.letters += inner
+            self.letters += source[1:-1]
         return text
 
     def simple_set(self) -> str | None:
@@ -320,19 +317,15 @@ class _Translator(Cursor):
         if text is not None:
             return text, True
         letter = self.source[self.at + 1 : self.at + 2]
+        text = _IN_SET[letter] if letter in _IN_SET else self.same(letter, " in a set")
         self.at += 2
-        if letter in ("w", "h"):
-            return (_WORD_IN_SET if letter == "w" else _HEX), False
-        if letter in ("W", "H"):
-            return None, False
-        if letter == "e":
-            return r"\x1b", True
-        if letter and letter in _SAME_LETTERS:
-            return "\\" + letter, letter not in "sSdD"
-        if letter and letter.isascii() and not letter.isalnum():
-            return "\\" + letter, True
-        self.at -= 2
-        raise self.refuse(f"`\\{letter}` in a set")
+        return text, letter not in "whWHsSdD"
+
+    def same(self, letter: str, where: str = "") -> str:
+        """Return the escape of a letter that means the same in both dialects."""
+        if letter and (letter in _SAME_LETTERS or (letter.isascii() and not letter.isalnum())):
+            return "\\" + letter
+        raise self.refuse(f"`\\{letter}`{where}")
 
     def nested_set(self) -> Array:
         """Evaluate the set that begins here: bool [code points]."""

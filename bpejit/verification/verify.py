@@ -6,10 +6,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -239,31 +240,30 @@ def _describe(
 ) -> Difference:
     """Return the first range of bytes with boundaries that both tools have, and different ids inside."""
     vocab = tokenizer.vocab
-    mine = [(int(token), vocab.get(int(token))) for token in ours]
-    other = [(int(token), vocab.get(int(token))) for token in theirs]
+    sides = [[(int(token), vocab.get(int(token))) for token in ids] for ids in (ours, theirs)]
     same = 0
-    while same < min(len(mine), len(other)) and mine[same] == other[same]:
+    while same < min(map(len, sides)) and sides[0][same] == sides[1][same]:
         same += 1
-    start = sum(len(token or b"") for _, token in mine[:same])
-    mine = mine[same:]
-    other = other[same:]
-    mine_ends = list(accumulate((len(token or b"") for _, token in mine), initial=start))[1:]
-    other_ends = list(accumulate((len(token or b"") for _, token in other), initial=start))[1:]
+    start = sum(len(token or b"") for _, token in sides[0][:same])
+    sides = [side[same:] for side in sides]
+    ends = [list(accumulate((len(token or b"") for _, token in side), initial=start))[1:] for side in sides]
     # The length of an unknown id is not known, so the range ends with the document.
-    known = all(token is not None for _, token in other)
-    common = sorted(set(mine_ends) & set(other_ends)) if known else []
-    end = common[0] if common else len(data)
-    keep = mine_ends.index(end) + 1 if end in mine_ends else len(mine)
-    keep_other = other_ends.index(end) + 1 if common else len(other)
-    text = data[max(start - 40, 0) : end + 40].decode("utf-8", "replace")
-    return Difference(path, number, start, end, text, mine[:keep][:SHOWN_TOKENS], other[:keep_other][:SHOWN_TOKENS])
+    known = all(token is not None for _, token in sides[1])
+    common = min(set(ends[0]) & set(ends[1]), default=len(data)) if known else len(data)
+    shown = [side[: of.index(common) + 1 if known and common in of else None] for side, of in zip(sides, ends, strict=True)]
+    text = data[max(start - 40, 0) : common + 40].decode("utf-8", "replace")
+    return Difference(path, number, start, common, text, *(side[:SHOWN_TOKENS] for side in shown))
 
 
 # ---- the other tools -------------------------------------------------------------------------------------------------
 
 
-def _missing(name: str, cause: ImportError) -> BpejitError:
-    return BpejitError(f"`{name}` is not installed ({cause}); expected it, to compare with: `pip install {name}`")
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as cause:
+        name = module.partition(".")[0]
+        raise BpejitError(f"`{name}` is not installed ({cause}); expected it, to compare with: `pip install {name}`") from cause
 
 
 def _recognized(path: str | os.PathLike[str] | None) -> tuple[str, Path]:
@@ -274,32 +274,25 @@ def _recognized(path: str | os.PathLike[str] | None) -> tuple[str, Path]:
 
 
 def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
-    try:
-        from tokenizers import Tokenizer as HuggingFace
-    except ImportError as cause:
-        raise _missing("tokenizers", cause) from cause
+    from_file = _imported("tokenizers").Tokenizer.from_file
     kind, location = _recognized(path)
     if kind == "hf" and location.suffix != ".gz":
-        other = HuggingFace.from_file(str(location / "tokenizer.json" if location.is_dir() else location))
+        other = from_file(str(location / "tokenizer.json" if location.is_dir() else location))
     else:
         with tempfile.TemporaryDirectory() as folder:
             save_model(tokenizer.model, Path(folder) / "tokenizer", format="hf")
-            other = HuggingFace.from_file(str(Path(folder) / "tokenizer" / "tokenizer.json"))
+            other = from_file(str(Path(folder) / "tokenizer" / "tokenizer.json"))
     other.no_truncation()
     other.no_padding()
     return lambda texts: [found.ids for found in other.encode_batch(list(texts), add_special_tokens=False)]
 
 
 def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
-    try:
-        import tiktoken
-        from tiktoken.load import load_tiktoken_bpe
-    except ImportError as cause:
-        raise _missing("tiktoken", cause) from cause
+    load, encoding = _imported("tiktoken.load").load_tiktoken_bpe, _imported("tiktoken").Encoding
     kind, location = _recognized(path)
     model = tokenizer.model
-    ranks = load_tiktoken_bpe(str(location)) if kind == "tiktoken" and location.suffix != ".gz" else dict(model.ids)
-    other = tiktoken.Encoding(
+    ranks = load(str(location)) if kind == "tiktoken" and location.suffix != ".gz" else dict(model.ids)
+    other = encoding(
         "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=dict(model.special_tokens)
     )
     return lambda texts: other.encode_batch(list(texts), allowed_special="all")
