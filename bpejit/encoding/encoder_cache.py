@@ -27,9 +27,6 @@ from bpejit.packed_tokens import PackedTokens
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
 
-_TYPES = ("u8", "u1", "u4", "u4", "u4", "u8", "u8", "u4", "u8", "u1", "u8", "u8", "u1", "u8", "u1", "i8", "i8")
-"""The types of the tables, the slots, the arena, the progress and the size of the arena, in the order of the file."""
-
 _MODULES = (
     "encoder.py",
     "encoder_cache.py",
@@ -83,7 +80,7 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
 
 def load_encoder(name: str) -> StoredEncoder | None:
     """Return what is stored under a name, or None."""
-    arrays = load_arrays(name, _TYPES, alignment=_alignment)
+    arrays = load_arrays(name, alignment=_alignment)
     if arrays is None:
         return None
     *tables, slots, arena, progress, n_arena = arrays

@@ -1,6 +1,7 @@
 """Store several arrays in one file of the cache, and read them in place.
 
-A file starts with the begin and the end of each array, int64 each; the arrays follow, each at a multiple of a cache line.
+A file starts with the number of arrays, and the begin, the end and the code of the dtype of each, int64 each; the arrays
+follow, each at a multiple of a cache line.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from bpejit.jit import cache
 CACHE_LINE_BYTES = 64
 
 
-def load_arrays(
-    name: str, types: Sequence[str], *, folder: str = cache.ENCODERS, alignment: Callable[[int], int] | None = None
-) -> list[Any] | None:
+def load_arrays(name: str, *, folder: str = cache.ENCODERS, alignment: Callable[[int], int] | None = None) -> list[Any] | None:
     """Return the arrays that are stored under a name, or None.
 
     They share one block of memory, are aligned to cache lines, and can be written to, as kernels require.
@@ -25,8 +24,6 @@ def load_arrays(
     Parameters
     ----------
     name : str
-    types : sequence of str
-        The dtype of each array.
     folder : str, optional
         By default the folder for encoders.
     alignment : callable, optional
@@ -43,22 +40,26 @@ def load_arrays(
     if content is None:
         return None
     data = np.frombuffer(content, dtype=np.uint8)
-    n = len(types)
-    bounds = data[: 16 * n].view(np.int64).tolist()
-    return [data[begin:end].view(kind) for kind, begin, end in zip(types, bounds[:n], bounds[n:], strict=True)]
+    head = data[: _head_bytes(int(data[:8].view(np.int64)[0]))].view(np.int64)
+    return [data[begin:end].view(chr(code)) for begin, end, code in head[1:].reshape(3, -1).T.tolist()]
 
 
 def store_arrays(name: str, arrays: Sequence[Any], *, folder: str = cache.ENCODERS) -> None:
     """Store arrays under a name, if possible; by default in the folder for encoders."""
     begins, ends = [], []
-    at = 16 * len(arrays)
+    at = _head_bytes(len(arrays))
     for array in arrays:
         at += -at % CACHE_LINE_BYTES
         begins.append(at)
         at += array.nbytes
         ends.append(at)
     content = np.zeros(at, dtype=np.uint8)
-    content[: 16 * len(arrays)] = np.array([*begins, *ends], dtype=np.int64).view(np.uint8)
+    codes = [ord(np.dtype(array.dtype.str).char) for array in arrays]  # one code for types of the same size
+    content[: _head_bytes(len(arrays))] = np.array([len(arrays), *begins, *ends, *codes], dtype=np.int64).view(np.uint8)
     for array, begin, end in zip(arrays, begins, ends, strict=True):
         content[begin:end] = array.view(np.uint8)
     cache.write(name, content.tobytes(), folder)
+
+
+def _head_bytes(n_arrays: int) -> int:
+    return 8 + 24 * n_arrays

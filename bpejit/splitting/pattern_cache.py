@@ -66,33 +66,17 @@ def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
     return compiled
 
 
-_NUMBER = "i8"
-
-_TYPES = {
-    "table": "u4",
-    "pair_table": "u4",
-    "pair_classes": "u2",
-    "pair_shift": _NUMBER,
-    "class_of": "u1",
-    "byte_class": "u1",
-    "safe": "u1",
-    "local_rules": "u1",
-    "cut_rules": _NUMBER,
-    "stride": _NUMBER,
-    "separator": _NUMBER,
-}
-"""The types of the fields of `SplitTables`; a number is stored as an array of one element."""
-
-
 def load_tables(source: Pattern, unicode: str | None) -> SplitTables | None:
-    """Return the stored tables of a pattern and a version of Unicode, or None if there are none."""
+    """Return the stored tables of a pattern and a version of Unicode, or None if there are none.
+
+    A number is stored as an array of one int64, which no table has.
+    """
     name = _file_name(source, unicode, "tables")
-    arrays = None if name is None else load_arrays(name, tuple(_TYPES.values()), folder=cache.PATTERNS)
+    arrays = None if name is None else load_arrays(name, folder=cache.PATTERNS)
     if arrays is None:
         return None
-    pairs = zip(_TYPES.items(), arrays, strict=True)
-    fields: dict[str, Any] = {field: int(array[0]) if kind == _NUMBER else array for (field, kind), array in pairs}
-    return SplitTables(**fields)
+    fields: list[Any] = [int(array[0]) if array.dtype == np.int64 else array for array in arrays]
+    return SplitTables(*fields)
 
 
 def store_tables(source: Pattern, unicode: str | None, tables: SplitTables) -> None:
@@ -100,8 +84,7 @@ def store_tables(source: Pattern, unicode: str | None, tables: SplitTables) -> N
     name = _file_name(source, unicode, "tables")
     if name is not None:
         # One megabyte, mostly runs of one class. Decompressing it would take three times as long as reading it.
-        arrays = [np.atleast_1d(getattr(tables, field)).astype(kind, casting="safe") for field, kind in _TYPES.items()]
-        store_arrays(name, arrays, folder=cache.PATTERNS)
+        store_arrays(name, [np.atleast_1d(one) for one in tables], folder=cache.PATTERNS)
 
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
