@@ -83,13 +83,8 @@ def quoted(span: bytes) -> str:
     """Return bytes in quotes, similar to `repr` of text. Only bytes that are not valid UTF-8 appear as `\\xNN`."""
     text = span.decode("utf-8", "surrogateescape")
     quote = '"' if "'" in text and '"' not in text else "'"
-    return quote + "".join(_escaped(character, quote) for character in text) + quote
-
-
-def _escaped(character: str, quote: str) -> str:
-    if character in ("\\", quote):
-        return "\\" + character
-    return escape_character(character) or character
+    escapes = {"\\": "\\\\", quote: f"\\{quote}"}
+    return quote + "".join(escapes.get(one) or escape_character(one) or one for one in text) + quote
 
 
 def aligned(rows: Iterable[Sequence[object]], *, left: int = 1) -> Iterator[str]:

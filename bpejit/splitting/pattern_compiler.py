@@ -6,7 +6,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
-from bpejit.splitting.character_classes import MAX_CLASSES, partition
+from bpejit.splitting.character_classes import MAX_CLASSES, Classes, partition
 from bpejit.splitting.dfa import DEAD, Dfa, NoTransducerError, fill_gaps, leaves_gaps, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.local_rules import make_rules
 from bpejit.splitting.pattern import SplitPattern, SplitTables, check_pattern
@@ -108,45 +108,42 @@ def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
     if classes.n < MAX_CLASSES and not transducer.emitted[0].any():
         separator = classes.n + 1
         transducer = with_separator(transducer)
-    states, size = transducer.moves.shape
-    stride = _stride(size - 1)
-    table = np.zeros((states, stride), dtype=np.uint32)
-    table[:, :size] = transducer.moves * stride | transducer.kept << SPLIT_KEPT_SHIFT | transducer.emitted
-    return SplitTables(
-        table.reshape(-1),
-        *_pair_table(transducer, np.append(classes.class_of[:128], separator), stride),
-        classes.class_of,
-        _byte_class(classes.class_of),
-        _padded(safe_pairs_of_transducer(transducer), stride),
-        *make_rules(transducer, classes.class_of, separator),
-        stride,
-        separator,
-    )
+    flags = transducer.kept << SPLIT_KEPT_SHIFT | transducer.emitted
+    tables = _tables(classes, transducer.moves, flags, safe_pairs_of_transducer(transducer))
+    rules, cut_rules = make_rules(transducer, classes.class_of, separator)
+    tables = tables._replace(local_rules=rules, cut_rules=cut_rules, separator=separator)
+    pairs = _pair_table(transducer, np.append(classes.class_of[:128], separator), tables.stride)
+    return tables if pairs is None else tables._replace(pair_table=pairs[0], pair_classes=pairs[1], pair_shift=pairs[2])
 
 
 def restart_tables(dfa: Dfa) -> SplitTables:
     """Return the tables of a pattern that runs as a DFA, which restarts after each match."""
-    classes = dfa.classes
-    stride = _stride(classes.n)
-    states, size = dfa.moves.shape
-    table = np.zeros((states, stride), dtype=np.uint32)
     dies = dfa.moves == DEAD
-    table[:, :size] = np.where(dies, SPLIT_DIES, dfa.moves * stride) | np.where(dfa.accepts, SPLIT_ACCEPT, 0)
+    flags = np.where(dies, SPLIT_DIES, 0) | np.where(dfa.accepts, SPLIT_ACCEPT, 0)
+    return _tables(dfa.classes, np.where(dies, 0, dfa.moves), flags, safe_pairs_of_dfa(dfa))
+
+
+def _tables(classes: Classes, moves: Array, flags: Array, safe: Array) -> SplitTables:
+    """Return tables without local rules and steps over pairs: the next state and the flags of each state and class."""
+    states, size = moves.shape
+    stride = next(stride for stride in _STRIDES if stride >= size)
+    table = np.zeros((states, stride), dtype=np.uint32)
+    table[:, :size] = moves * stride | flags
+    padded = np.zeros((stride, stride), dtype=np.uint8)
+    padded[: safe.shape[0], : safe.shape[1]] = safe
     return SplitTables(
         table.reshape(-1),
-        *_no_pair_table(),
-        classes.class_of,
-        _byte_class(classes.class_of),
-        _padded(safe_pairs_of_dfa(dfa), stride),
-        np.zeros(0, np.uint8),
-        0,
-        stride,
-        0,
+        pair_table=np.zeros(1, np.uint32),
+        pair_classes=np.zeros(2 * 129, np.uint16),
+        pair_shift=-1,
+        class_of=classes.class_of,
+        byte_class=_byte_class(classes.class_of),
+        safe=padded.reshape(-1),
+        local_rules=np.zeros(0, np.uint8),
+        cut_rules=0,
+        stride=stride,
+        separator=0,
     )
-
-
-def _stride(n_classes: int) -> int:
-    return next(stride for stride in _STRIDES if stride > n_classes)
 
 
 def _byte_class(class_of: Array) -> Array:
@@ -156,18 +153,8 @@ def _byte_class(class_of: Array) -> Array:
     return class_of[points]
 
 
-def _padded(pairs: Array, stride: int) -> Array:
-    padded = np.zeros((stride, stride), dtype=np.uint8)
-    padded[: pairs.shape[0], : pairs.shape[1]] = pairs
-    return padded.reshape(-1)
-
-
-def _no_pair_table() -> tuple[Array, Array, int]:
-    return np.zeros(1, np.uint32), np.zeros(2 * 129, np.uint16), -1
-
-
-def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int]:
-    """Return the table of steps over two ASCII characters.
+def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int] | None:
+    """Return the table of steps over two ASCII characters; None if it would not fit into the cache.
 
     Parameters
     ----------
@@ -184,14 +171,14 @@ def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tu
         What each ASCII character adds to an index of the table: as the first character of a pair, then as the second; after
         them, what the separator adds.
     shift : int
-        A row has `stride << shift` entries. -1 if the table would not fit into the cache.
+        A row has `stride << shift` entries.
     """
     columns, numbers = np.unique(ascii_classes, return_inverse=True)
     size = max(1 << (columns.size - 1).bit_length(), 16)
     shift = (size * size // stride).bit_length() - 1
     states = transducer.moves.shape[0]
     if states * size * size > _MAX_PAIR_ENTRIES:
-        return _no_pair_table()
+        return None
     moves, kept, emitted = (part[:, columns] for part in transducer)
     between = moves[:, :, None]
     second = np.arange(columns.size)[None, None, :]

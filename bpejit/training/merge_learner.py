@@ -248,7 +248,7 @@ class MergeLearner:
         status, ranges = self.status, self.ranges
         total, numbers = ranges.take_byte_pairs()
         threshold = status["threshold"] = self.choose_threshold(total["count"], before)
-        self.pairs = self.copy_pairs(total, threshold)
+        self.pairs = self.copy_pairs(total)
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
         ranges.write_byte_postings(numbers, self.pairs, self.postings, self.number("n_postings"))
@@ -264,7 +264,7 @@ class MergeLearner:
         counted = ranges.count_pairs(sums, threshold, lengths, self.state, spare)
         del sums
         total = ranges.add_up(counted, lengths, self.state)
-        self.pairs = self.copy_pairs(total, threshold)
+        self.pairs = self.copy_pairs(total)
         del total
         combining.plan_postings(self.pairs, self.state)
         self.reserve_postings()
@@ -359,18 +359,16 @@ class MergeLearner:
             larger[: pool.size] = pool
             self.pool = larger
         else:
-            self.pairs = self.copy_pairs(self.pairs, self.number("threshold"))
+            self.pairs = self.copy_pairs(self.pairs)
             self.bucket_pairs()
 
-    def slots_for(self, table: Array) -> int:
-        """Return the size of a table for the pairs that reach the threshold, and for those that some merges may add."""
-        live = int(np.count_nonzero(table["count"] >= self.status["threshold"]))
+    def copy_pairs(self, table: Array) -> Array:
+        """Return a pair table with the pairs that reach the threshold, and space for those that some merges may add."""
+        least = self.number("threshold")
+        live = int(np.count_nonzero(table["count"] >= least))
         new = 2 * min(self.number("n_tokens") + 1, max(self.number("longest"), 1))
-        return max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
-
-    def copy_pairs(self, table: Array, least: int) -> Array:
-        """Return a pair table with the pairs of `table` that occur at least `least` times, and space for new ones."""
-        return copied_pairs(table, least, self.slots_for(table), self.lengths, self.state)
+        n_slots = max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
+        return copied_pairs(table, least, n_slots, self.lengths, self.state)
 
     def bucket_pairs(self) -> None:
         """Fill the buckets and the bit set with all pairs."""

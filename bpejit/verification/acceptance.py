@@ -157,18 +157,17 @@ def _reading(
     except (IndexError, ValueError):
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         return Reading(reader, "", "refused", f"its process ended with exit code {done.returncode}: {' '.join(last)}")
-    version = found.get("version", "")
     if "absent" in found:
         return Reading(reader, "", "absent", found["absent"])
+    version = found.get("version", "")
     if "error" in found:
         return Reading(reader, version, "refused", " ".join(found["error"].split()))
     if "tokens" in found:
         detail = _other_vocabulary(found["tokens"], model)
-        return Reading(reader, version, "different" if detail else "equal", detail)
-    for text, ours, theirs in zip(texts, expected, found["ids"], strict=True):
-        if ours != theirs:
-            return Reading(reader, version, "different", _shortest(text, ours, theirs, model))
-    return Reading(reader, version, "equal", "")
+    else:
+        compared = zip(texts, expected, found["ids"], strict=True)
+        detail = next((_shortest(text, ours, theirs, model) for text, ours, theirs in compared if ours != theirs), "")
+    return Reading(reader, version, "different" if detail else "equal", detail)
 
 
 def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> str:
