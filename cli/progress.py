@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -92,11 +92,6 @@ class Stage:
         done, total = (format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0))
         return done + (f" of {total}" if self.total else "") + ("" if self.unit == "bytes" else f" {self.unit}")
 
-    def rate_of_tokens(self, others: Mapping[str, int]) -> str:
-        """Return the rate of the tokens among further counts: `52,000,000 tokens/s`."""
-        tokens = others.get("tokens")
-        return format_rate(tokens, self.seconds, "tokens") if tokens and self.seconds else ""
-
     def describe(self) -> str:
         """Return a summary: `count 0.41 s (210 MB/s)`."""
         return f"{self.name} {format_seconds(self.seconds)} ({format_rate(self.done, self.seconds, self.unit)})"
@@ -158,7 +153,8 @@ class Progress:
 
     def _show(self, stage: Stage, bar: Bar | None, **options: Any) -> None:
         """Show the progress of a stage in a bar, or as a line if there is none and the last line is long ago."""
-        tokens = stage.rate_of_tokens(self._others)
+        n_tokens = self._others.get("tokens")
+        tokens = format_rate(n_tokens, stage.seconds, "tokens") if n_tokens and stage.seconds else ""
         if bar is not None and stage.task is not None:
             shown = f"{stage.amount()}  {stage.rate if stage.done and stage.seconds else ''}{'  ' + tokens if tokens else ''}"
             bar.update(stage.task, completed=stage.done, total=stage.total, shown=shown, **options)

@@ -25,7 +25,7 @@ from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class
 from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.json_fields import Fields, canonical, components, read_byte_level, refused, shown, unsupported
+from bpejit.normalization.json_fields import Fields, canonical, components, read_byte_level, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
@@ -219,7 +219,7 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     for text, number in vocab.items():
         if type(number) is not int or not 0 <= number < 1 << 32:
             raise refused(
-                "model.vocab", f"has the id {shown(number)} for {shorten(text)}; expected a whole number from 0", _AGAIN
+                "model.vocab", f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0", _AGAIN
             )
         if number in texts:
             raise refused(
@@ -267,7 +267,7 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
 
 
 def _refused_merge(number: int, merge: Any, found: str, action: str) -> TokenizerFormatError:
-    return refused(f"model.merges[{number}]", f"is {shown(merge)}{found}", action)
+    return refused(f"model.merges[{number}]", f"is {shorten(merge)}{found}", action)
 
 
 def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int], dict[str, TokenFlags]]:
@@ -294,7 +294,7 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
         if token_id != expected:
             raise refused(
                 f"{path}.id",
-                f"is {shown(token_id)} for {shorten(text)}, but `tokenizers` gives it the id {expected}",
+                f"is {shorten(token_id)} for {shorten(text)}, but `tokenizers` gives it the id {expected}",
                 "correct the file",
             )
         numbers[text] = token_id

@@ -60,9 +60,7 @@ def _divided(line: bytes) -> Iterator[bytes]:
         start = stop
 
 
-def find_differing_texts(
-    first: Codec, second: Codec, sources: Sequence[Source], *, n_texts: int = 3, n_bytes: int = SAMPLED_BYTES
-) -> list[Row]:
+def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source], *, n_texts: int) -> list[Row]:
     """Return the texts for which the ratio of the numbers of tokens is farthest from 1, at most one for each source in turn.
 
     Each has its `path`, the `text`, its number of `tokens` with each tokenizer, and their `ratio`.
@@ -72,12 +70,10 @@ def find_differing_texts(
     first, second : Codec
     sources : sequence of Source
     n_texts : int
-    n_bytes : int
-        Bytes to read from the start of each source.
     """
     by_source: list[list[Row]] = []
     for source in sources:
-        texts = [text for text in dict.fromkeys(read_sample(first, source, n_bytes)) if len(text) >= SHORTEST_TEXT]
+        texts = [text for text in dict.fromkeys(read_sample(first, source)) if len(text) >= SHORTEST_TEXT]
         if not texts:
             continue
         numbers = [np.diff(codec.encode_batch(texts).starts) for codec in (first, second)]

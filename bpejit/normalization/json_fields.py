@@ -60,7 +60,7 @@ class Fields:
 
     def bad(self, key: str, value: object, expected: str) -> TokenizerFormatError:
         """Return the error for the value of a field."""
-        return self._error(self.inner(key), f"is {shown(value)}; expected {expected}")
+        return self._error(self.inner(key), f"is {shorten(value)}; expected {expected}")
 
     def _error(self, place: str, found: str) -> TokenizerFormatError:
         if self._file is None:
@@ -127,12 +127,6 @@ def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:
 def refused(path: str, found: str, action: str) -> TokenizerFormatError:
     """Return an error about the value at a path."""
     return TokenizerFormatError(f"`{path}` {found}: {action}" if path else f"the file {found}: {action}")
-
-
-def shown(value: Any) -> str:
-    """Return a value for a message, shortened."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def canonical(value: Any) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from bpejit.errors import shorten
-from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, shown, unsupported
+from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
 from bpejit.splitting.presets import Pattern
 
 SUPPORTED = "TemplateProcessing, ByteLevel, RobertaProcessing, BertProcessing, Sequence"
@@ -160,7 +160,7 @@ def _read_template(fields: Fields) -> Template:
         names = token.take("tokens", list)
         token.done()
         if not all(type(number) is int and number >= 0 for number in numbers) or len(names) != len(numbers):
-            raise refused(f"{path}.{name}", f"has the ids {shown(numbers)}; expected a number for each token", "correct it")
+            raise refused(f"{path}.{name}", f"has the ids {shorten(numbers)}; expected a number for each token", "correct it")
         ids[name] = tuple(numbers)
     forms = {}
     for form in ("single", "pair"):
@@ -205,5 +205,5 @@ def _read_sep_and_cls(fields: Fields, *, roberta: bool) -> Template:
 def _read_token(fields: Fields, key: str) -> tuple[int, ...]:
     value = fields.take(key, list)
     if len(value) != 2 or type(value[0]) is not str or type(value[1]) is not int:
-        raise refused(fields.inner(key), f"is {shown(value)}; expected a token and its id", "correct it")
+        raise refused(fields.inner(key), f"is {shorten(value)}; expected a token and its id", "correct it")
     return (value[1],)

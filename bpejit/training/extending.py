@@ -28,7 +28,7 @@ from bpejit.training.cell_ranges import TokenizedTable
 from bpejit.training.corpus_tokens import check_same_pretokens, encoded_blocks
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.model_learning import MAX_VOCAB_SIZE
-from bpejit.training.train import thread_count, way_to_more
+from bpejit.training.train import shortage_notes, thread_count
 from bpejit.training.train_options import MergeLimits, MergeSettings
 
 if TYPE_CHECKING:
@@ -201,11 +201,5 @@ def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[Tokeni
 
 def extension_notes(model: Model) -> list[str]:
     """Return messages about the last extension of a model that its user should know."""
-    extension: dict[str, Any] = model.training[EXTENSIONS][-1]
-    if model.vocab_size == extension["vocab_size"]:
-        return []
-    note = (
-        f"nothing was left to merge after {extension['tokens']:,} new merges: the vocabulary has {model.vocab_size:,} tokens "
-        f"instead of {extension['vocab_size']:,}; {way_to_more(extension['min_frequency'])}"
-    )
-    return [note]
+    last: dict[str, Any] = model.training[EXTENSIONS][-1]
+    return shortage_notes(model, f"{last['tokens']:,} new merges", last["vocab_size"], last["min_frequency"])

@@ -271,24 +271,24 @@ def thread_count(workers: int | None, engine: str) -> int:
     return 1 if engine == "serial" else workers or count_cpus()
 
 
-def way_to_more(min_frequency: int) -> str:
-    """Return what gives more tokens where nothing was left to merge."""
-    return "more text gives more" if min_frequency == 1 else "more text, or a lower `min_frequency=`, gives more"
+def shortage_notes(model: Model, merges: str, wanted: int, min_frequency: int) -> list[str]:
+    """Return a message if nothing was left to merge after `merges`, so that the vocabulary is smaller than `wanted`."""
+    if model.vocab_size >= wanted:
+        return []
+    way = "more text gives more" if min_frequency == 1 else "more text, or a lower `min_frequency=`, gives more"
+    return [
+        f"nothing was left to merge after {merges}: the vocabulary has {model.vocab_size:,} tokens instead of {wanted:,}; {way}"
+    ]
 
 
 def training_notes(model: Model) -> list[str]:
     """Return messages about the training of a model that its user should know."""
-    notes = []
-    wanted = model.training["vocab_size"]
-    if model.vocab_size < wanted:
-        notes.append(
-            f"nothing was left to merge after {len(model.merges):,} merges: the vocabulary has {model.vocab_size:,} tokens "
-            f"instead of {wanted:,}; {way_to_more(model.training['min_frequency'])}"
-        )
-    marked = model.training.get(BOM_INPUTS)
+    training = model.training
+    notes = shortage_notes(model, f"{len(model.merges):,} merges", training["vocab_size"], training["min_frequency"])
+    marked = training.get(BOM_INPUTS)
     if marked:
         notes.append(f"skipped the UTF-8 byte-order mark of {named_inputs(marked)}")
-    lost = model.training.get(SKIPPED_RECORDS)
+    lost = training.get(SKIPPED_RECORDS)
     if lost:
         first = [record for entry in lost for record in entry["first"]]
         notes.append(skipped_note(sum(entry["count"] for entry in lost), first))
