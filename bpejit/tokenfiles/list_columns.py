@@ -15,7 +15,7 @@ import numpy as np
 from bpejit.arrays import Array, distinct
 from bpejit.errors import TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.storage.files import OutputFile, StrPath
+from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
@@ -202,22 +202,27 @@ class ListColumnFormat(DescribedFormat):
 
 
 class Sink:
-    """An output file for pyarrow."""
+    """An output file for pyarrow, which is an open file that is written from its start."""
 
     closed = False
     discards = False
     """Ignore what is written, since the file is abandoned."""
 
-    def __init__(self, file: OutputFile) -> None:
+    def __init__(self, file: Any) -> None:
         self._file = file
+        self._n_bytes = 0
 
     def write(self, data: Any) -> int:
         """Append bytes."""
-        return memoryview(data).nbytes if self.discards else self._file.write(memoryview(data))
+        view = memoryview(data)
+        if not self.discards:
+            self._file.write(view)
+        self._n_bytes += view.nbytes
+        return view.nbytes
 
     def tell(self) -> int:
         """Return the number of bytes written."""
-        return self._file.n_bytes
+        return self._n_bytes
 
     def flush(self) -> None:
         """Do nothing: the file is flushed when it is complete."""

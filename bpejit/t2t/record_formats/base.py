@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from bpejit.arrays import Array
@@ -43,29 +43,17 @@ class RecordWriter(ABC):
         """Release resources without writing to the file, after an error."""
 
 
-class RecordFormat(ABC):
+class RecordFormat:
     """A format of files of examples.
 
     Attributes
     ----------
     suffix : str
         What the names of its files end with; empty if they have no suffix.
+    writer : type
+        `writer(file, names)` returns a writer for an open file; `names` are the features of all examples. It raises OutputError
+        if a package is not installed.
     """
 
     suffix: ClassVar[str] = ""
-
-    @abstractmethod
-    def writer(self, file: ByteOutput, names: Sequence[str]) -> RecordWriter:
-        """Return a writer.
-
-        Parameters
-        ----------
-        file : ByteOutput
-        names : sequence of str
-            The features of all examples.
-
-        Raises
-        ------
-        OutputError
-            If a package is not installed.
-        """
+    writer: Callable[[ByteOutput, Sequence[str]], RecordWriter]

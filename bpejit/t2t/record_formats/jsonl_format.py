@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from bpejit.arrays import Array
 from bpejit.errors import OutputError
@@ -16,7 +15,8 @@ from bpejit.t2t.record_formats.base import ByteOutput, RecordFormat, RecordWrite
 class JsonlWriter(RecordWriter):
     """Writes lines by orjson."""
 
-    def __init__(self, file: ByteOutput, names: Sequence[str], orjson: Any) -> None:
+    def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:
+        orjson = import_extra("orjson", "the record format jsonl", error=OutputError)
         self._file = file
         self._names = names
         self._dumps = orjson.dumps
@@ -38,7 +38,4 @@ class JsonlFormat(RecordFormat):
     """The format of JSON lines."""
 
     suffix = ".jsonl"
-
-    def writer(self, file: ByteOutput, names: Sequence[str]) -> JsonlWriter:
-        """Return a writer."""
-        return JsonlWriter(file, names, import_extra("orjson", "the record format jsonl", error=OutputError))
+    writer = JsonlWriter

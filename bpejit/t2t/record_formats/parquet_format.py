@@ -12,6 +12,7 @@ from bpejit.errors import OutputError
 from bpejit.extras import import_extra
 from bpejit.t2t.example_arrays import read_examples
 from bpejit.t2t.record_formats.base import ByteOutput, RecordFormat, RecordWriter
+from bpejit.tokenfiles.list_columns import Sink
 
 GROUP_IDS = 1 << 20
 """A group of rows ends with the first example after so many ids of all features, or after `GROUP_EXAMPLES`."""
@@ -27,24 +28,26 @@ class ParquetRecordWriter(RecordWriter):
     def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:
         self._arrow: Any = import_extra("pyarrow", "the record format parquet", error=OutputError)
         parquet = import_extra("pyarrow.parquet", "the record format parquet", error=OutputError)
-        self._names = sorted(names, key=str.encode)
+        self._names = names
         item = self._arrow.field("item", self._arrow.int64(), nullable=False)
         self._kind = self._arrow.list_(item)
-        self._schema = self._arrow.schema([self._arrow.field(name, self._kind, nullable=False) for name in self._names])
-        self._sink = _Sink(file)
+        columns = [self._arrow.field(name, self._kind, nullable=False) for name in sorted(names, key=str.encode)]
+        self._schema = self._arrow.schema(columns)
+        self._sink = Sink(file)
         self._parquet = parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
-        self._ids: list[list[Array]] = [[] for _ in self._names]
-        self._sizes: list[list[Array]] = [[] for _ in self._names]
-        self._n_ids = self._n_examples = 0
+        self._rows: list[Any] = []
+        self._sizes: list[Array] = []
+        self._n_ids = self._n_rows = 0
 
     def write(self, data: Array, starts: Array) -> None:
         """Append rows."""
-        for number, (ids, own) in enumerate(read_examples(data, starts, names=self._names).values()):
-            self._ids[number].append(ids)
-            self._sizes[number].append(np.diff(own))
-            self._n_ids += int(ids.size)
-        self._n_examples += int(starts.size) - 1
-        if self._n_ids >= GROUP_IDS or self._n_examples >= GROUP_EXAMPLES:
+        lists = read_examples(data, starts, names=self._names).values()
+        columns = [self._arrow.ListArray.from_arrays(own.astype(np.int32), ids, type=self._kind) for ids, own in lists]
+        self._rows.append(self._arrow.Table.from_arrays(columns, schema=self._schema))
+        self._sizes.append(np.sum([np.diff(own) for _, own in lists], axis=0))
+        self._n_ids += int(self._sizes[-1].sum())
+        self._n_rows += int(starts.size) - 1
+        if self._n_ids >= GROUP_IDS or self._n_rows >= GROUP_EXAMPLES:
             self._write_groups(final=False)
 
     def finish(self) -> None:
@@ -58,62 +61,24 @@ class ParquetRecordWriter(RecordWriter):
         self._parquet.close()
 
     def _write_groups(self, *, final: bool) -> None:
-        ids = [np.concatenate([np.empty(0, dtype=np.int64), *parts]) for parts in self._ids]
-        starts = [np.cumsum(np.concatenate([[0], *parts]), dtype=np.int64) for parts in self._sizes]
-        totals = np.sum(starts, axis=0) if starts else np.zeros(1, dtype=np.int64)
-        first, n = 0, totals.size - 1
-        while first < n:
+        rows = self._arrow.concat_tables([self._schema.empty_table(), *self._rows])
+        sizes = np.concatenate([np.empty(0, dtype=np.int64), *self._sizes])
+        totals = np.concatenate([[0], np.cumsum(sizes)])
+        first = 0
+        while first < sizes.size:
             full = int(np.searchsorted(totals, totals[first] + GROUP_IDS, side="left"))
             stop = min(full, first + GROUP_EXAMPLES)
-            if stop > n and not final:
+            if stop > sizes.size and not final:
                 break
-            stop = min(stop, n)
-            columns = []
-            for values, own in zip(ids, starts, strict=True):
-                offsets = (own[first : stop + 1] - own[first]).astype(np.int32)
-                listed = self._arrow.array(values[int(own[first]) : int(own[stop])])
-                columns.append(self._arrow.ListArray.from_arrays(offsets, listed, type=self._kind))
-            table = self._arrow.Table.from_arrays(columns, schema=self._schema)
-            self._parquet.write_table(table, row_group_size=stop - first)
+            stop = min(stop, sizes.size)
+            self._parquet.write_table(rows.slice(first, stop - first).combine_chunks(), row_group_size=stop - first)
             first = stop
-        self._ids = [[values[int(own[first]) :]] for values, own in zip(ids, starts, strict=True)]
-        self._sizes = [[np.diff(own[first:])] for own in starts]
-        self._n_ids = int(totals[-1] - totals[first])
-        self._n_examples = n - first
-
-
-class _Sink:
-    """An output file for pyarrow."""
-
-    closed = False
-    discards = False
-
-    def __init__(self, file: ByteOutput) -> None:
-        self._file = file
-        self._n_bytes = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        if not self.discards:
-            self._file.write(view)
-        self._n_bytes += view.nbytes
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self._n_bytes
-
-    def flush(self) -> None:
-        """Do nothing: the owner of the file flushes it."""
-
-    def close(self) -> None:
-        """Do nothing: the owner of the file closes it."""
+        self._rows, self._sizes = [rows.slice(first)], [sizes[first:]]
+        self._n_ids, self._n_rows = int(totals[-1] - totals[first]), sizes.size - first
 
 
 class ParquetRecordFormat(RecordFormat):
     """The format of Parquet files."""
 
     suffix = ".parquet"
-
-    def writer(self, file: ByteOutput, names: Sequence[str]) -> ParquetRecordWriter:
-        """Return a writer."""
-        return ParquetRecordWriter(file, names)
+    writer = ParquetRecordWriter

@@ -11,7 +11,7 @@ from bpejit.t2t.record_formats.base import ByteOutput, RecordFormat, RecordWrite
 class TfrecordWriter(RecordWriter):
     """Copies records."""
 
-    def __init__(self, file: ByteOutput) -> None:
+    def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:  # noqa: ARG002 - records have their own
         self._file = file
 
     def write(self, data: Array, starts: Array) -> None:
@@ -22,6 +22,4 @@ class TfrecordWriter(RecordWriter):
 class TfrecordFormat(RecordFormat):
     """The format of TFRecord files, which have no suffix, as those of Tensor2Tensor."""
 
-    def writer(self, file: ByteOutput, names: Sequence[str]) -> TfrecordWriter:  # noqa: ARG002 - records have their own
-        """Return a writer."""
-        return TfrecordWriter(file)
+    writer = TfrecordWriter
