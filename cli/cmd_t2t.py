@@ -238,16 +238,12 @@ def encode(
     """
     check_json_output(out)
     from bpejit.corpus.contents import Contents
-    from bpejit.t2t.subword_files import encode_file, load_vocabulary
-    from bpejit.tokenfiles.opening import check_token_outputs
-    from bpejit.tokenfiles.output_format import output_format
+    from bpejit.t2t.subword_files import encode_file
+    from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
-    token_format = output_format(out, token_format)
     contents = Contents(strip_bom=strip_bom, **reading)
     with watch() as progress:
-        read = [source.path for source in shared.read_sources(inputs, reading)]
-        check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
-        encoder = load_vocabulary(vocab)
+        encoder = SubwordTextEncoder(vocab)
         settings: dict[str, Any] = {"append_eos": append_eos, "format": token_format, "contents": contents}
         report = encode_file(encoder, inputs, out, **settings, overwrite=overwrite, progress=progress)
     seconds = progress.stages["encode"].seconds
@@ -255,11 +251,10 @@ def encode(
     progress.finish(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
         f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); "
-        f"{wrote_token_file(out, token_format, report.dtype)}",
+        f"{wrote_token_file(out, report.format, report.dtype)}",
         notes=[*shared.bom_notes(contents.marked, stripped=strip_bom), *shared.skipped_notes(contents.skipped)],
         out=out,
-        **fields_of(report, "lines", "tokens", "bytes", "dtype"),
-        format=token_format,
+        **fields_of(report, "lines", "tokens", "bytes", "dtype", "format"),
         tokenizer_sha256=encoder.sha256,
         seconds=seconds,
     )
@@ -283,12 +278,10 @@ def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: 
     """
     target = "-" if out is None else out
     check_json_output(target)
-    from bpejit.storage.outputs import check_outputs
-    from bpejit.t2t.subword_files import decode_file, load_vocabulary
-    from bpejit.tokenfiles.opening import token_inputs
+    from bpejit.t2t.subword_files import decode_file
+    from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
     with watch() as progress:
-        check_outputs([target], inputs=[*token_inputs(tokens, format=token_format), vocab], overwrite=overwrite)
-        encoder = load_vocabulary(vocab)
+        encoder = SubwordTextEncoder(vocab)
         written = decode_file(encoder, tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
     jobs.finish_decoding(progress, tokens, target, written, progress.stages["decode"].seconds)

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,10 +21,11 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.registry import AUTO
-from bpejit.storage.files import OutputFile, StrPath, replacing
+from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
+from bpejit.tokenfiles.base import TokenSource
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.output_format import output_format
 
@@ -45,13 +45,6 @@ _SPACE_CODES = [np.array([int.from_bytes(space, "big") for space in _SPACES if l
 """The bytes of white-space characters of one, two and three bytes, as big-endian numbers."""
 
 
-class Writable(Protocol):
-    """An object with a `write` method for bytes."""
-
-    def write(self, data: bytes, /) -> object:
-        """Append bytes."""
-
-
 @dataclass(frozen=True)
 class Encoded:
     """The result of `encode_file`."""
@@ -60,6 +53,7 @@ class Encoded:
     bytes: int
     tokens: int
     dtype: str
+    format: str
 
 
 def line_blocks(source: Source, contents: Contents | None = None) -> Iterator[bytes]:
@@ -337,7 +331,8 @@ def encode_file(
     contents = contents or Contents()
     format = output_format(out, format)  # noqa: A001
     sources = find_sources(inputs, contents)
-    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
+    read = [*(source.path for source in sources), *_vocabulary_files(encoder)]
+    check_token_outputs(out, inputs=read, overwrite=overwrite, format=format)
     total = _text_bytes(sources)
     lines = done = 0
     progress("encode", 0, total, "bytes")
@@ -353,13 +348,18 @@ def encode_file(
                 done += len(block)
                 progress("encode", done, total, "bytes")
         dtype, tokens = writer.dtype.name, writer.n_tokens
-    return Encoded(lines, done, tokens, dtype)
+    return Encoded(lines, done, tokens, dtype, format)
+
+
+def _vocabulary_files(encoder: SubwordTextEncoder) -> list[StrPath]:
+    """Return the file that a vocabulary was loaded from, which must not be an output."""
+    return [] if encoder.filename is None else [encoder.filename]
 
 
 def decode_file(
     encoder: SubwordTextEncoder,
     tokens: StrPath,
-    out: StrPath | Writable,
+    out: StrPath | BinaryIO,
     *,
     dtype: str | None = None,
     format: str = AUTO,  # noqa: A002
@@ -377,34 +377,37 @@ def decode_file(
         the text cannot be written.
     """
     if isinstance(out, (str, os.PathLike)):
-        check_outputs([out], inputs=token_inputs(tokens, format=format), overwrite=overwrite)
+        read = [*token_inputs(tokens, format=format), *_vocabulary_files(encoder)]
+        check_outputs([out], inputs=read, overwrite=overwrite)
         if is_standard_output(out):
             out = sys.stdout.buffer
     file = read_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256, vocab_size=encoder.vocab_size, format=format)
-    opened: AbstractContextManager[OutputFile | Writable]
-    opened = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
-    done = written = 0
+    opened: AbstractContextManager[Any] = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
+    written = 0
+    with opened as target:
+        for line in _decoded_lines(encoder, file, progress):
+            target.write(line)
+            written += len(line)
+    return written
+
+
+def _decoded_lines(encoder: SubwordTextEncoder, file: TokenSource, progress: Progress) -> Iterator[bytes]:
+    """Yield the lines of a token file, each of which ends with EOS_ID, except perhaps the last one."""
+    done = 0
     waiting: list[Array] = []
     progress("decode", 0, file.n_tokens, "tokens")
-    with opened as target:
-        for block in file.blocks():
-            _check_ids(block, encoder.vocab_size, done)
-            start = 0
-            for end in np.flatnonzero(block == EOS_ID).tolist():
-                data = _line(encoder, [*waiting, block[start:end]])
-                target.write(data)
-                written += len(data)
-                waiting = []
-                start = end + 1
-            if start < block.size:
-                waiting.append(block[start:])
-            done += block.size
-            progress("decode", done, file.n_tokens, "tokens")
-        if waiting:
-            data = _line(encoder, waiting)
-            target.write(data)
-            written += len(data)
-    return written
+    for block in file.blocks():
+        _check_ids(block, encoder.vocab_size, done)
+        start = 0
+        for end in np.flatnonzero(block == EOS_ID).tolist():
+            yield _line(encoder, [*waiting, block[start:end]])
+            waiting, start = [], end + 1
+        if start < block.size:
+            waiting.append(block[start:])
+        done += block.size
+        progress("decode", done, file.n_tokens, "tokens")
+    if waiting:
+        yield _line(encoder, waiting)
 
 
 def _check_ids(block: Array, vocab_size: int, position: int) -> None:
@@ -422,8 +425,3 @@ def _line(encoder: SubwordTextEncoder, parts: list[Array]) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # an escaped surrogate, which does not occur in text, but may in the output of a model
         return text.encode("utf-8", "replace")
-
-
-def load_vocabulary(path: StrPath) -> SubwordTextEncoder:
-    """Load a vocabulary file."""
-    return SubwordTextEncoder(Path(path))

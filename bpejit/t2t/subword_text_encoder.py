@@ -9,7 +9,6 @@ of Python's `unicodedata`, as in the published code.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import os
 import sys
@@ -259,32 +258,24 @@ class SubwordTextEncoder(TextEncoder):
         least, most = checked_number("min_val", min_val), checked_number("max_val", max_val)
         if target < 1:
             raise TrainingError(f"target_size is {shorten(target_size)}; expected a number from 1 up: choose another number")
-        num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         if least > most:
             raise TrainingError(
                 f"min_val is {shorten(min_val)} and max_val is {shorten(max_val)}; expected min_val <= max_val: swap them"
             )
-        reserved = checked_reserved(reserved_tokens)
+
+        def find(builder: SubtokenBuilder, num_iterations: int) -> Subtokens:
+            def bisect(low: float, high: float) -> Subtokens:
+                middle = (low + high) // 2
+                found = builder.build(math.ceil(middle), num_iterations, report)
+                if abs(found.size - target) * 100 < target or low >= high or middle < 2:
+                    return found
+                deeper = bisect(middle + 1, high) if found.size > target else bisect(low, middle - 1)
+                return deeper if abs(deeper.size - target) < abs(found.size - target) else found
+
+            return bisect(least, most)
+
         encoder = cls()
-        builder, escaped = encoder._prepare(token_counts, reserved, max_subtoken_length)
-        if num_iterations < 1:
-            encoder._fill_without_iterations(reserved)
-            return encoder
-        numbers = itertools.count(1)
-
-        def count(_iteration: int) -> None:
-            if report is not None:
-                report(next(numbers))
-
-        def bisect(low: float, high: float) -> Subtokens:
-            middle = (low + high) // 2
-            found = builder.build(math.ceil(middle), num_iterations, progress=count)
-            if abs(found.size - target) * 100 < target or low >= high or middle < 2:
-                return found
-            deeper = bisect(middle + 1, high) if found.size > target else bisect(low, middle - 1)
-            return deeper if abs(deeper.size - target) < abs(found.size - target) else found
-
-        encoder._init_subtokens_from_list([*escaped, *builder.strings(bisect(least, most))])
+        encoder._build(token_counts, num_iterations, reserved_tokens, max_subtoken_length, find)
         return encoder
 
     def build_from_token_counts(
@@ -313,19 +304,25 @@ class SubwordTextEncoder(TextEncoder):
             As `build_from_generator`.
         """
         min_count = math.ceil(checked_number("min_count", min_count))
+        self._build(
+            token_counts,
+            num_iterations,
+            reserved_tokens,
+            max_subtoken_length,
+            lambda builder, num_iterations: builder.build(min_count, num_iterations),
+        )
+
+    def _build(
+        self,
+        token_counts: Mapping[str, int],
+        num_iterations: int,
+        reserved_tokens: list[str] | None,
+        max_subtoken_length: int | None,
+        find: Callable[[SubtokenBuilder, int], Subtokens],
+    ) -> None:
+        """Set the vocabulary to the subtokens that `find` returns for a builder and `num_iterations`."""
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         reserved = checked_reserved(reserved_tokens)
-        builder, escaped = self._prepare(token_counts, reserved, max_subtoken_length)
-        if num_iterations < 1:
-            self._fill_without_iterations(reserved)
-            return
-        found = builder.build(min_count, num_iterations)
-        self._init_subtokens_from_list([*escaped, *builder.strings(found)])
-
-    def _prepare(
-        self, token_counts: Mapping[str, int], reserved: list[str], max_subtoken_length: int | None
-    ) -> tuple[SubtokenBuilder, list[str]]:
-        """Set the alphabet. Return a builder and the escaped reserved tokens."""
         if not isinstance(token_counts, Mapping):
             raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
         if not token_counts:
@@ -338,10 +335,10 @@ class SubwordTextEncoder(TextEncoder):
         builder = SubtokenBuilder(
             token_counts, alphabet=self._alphabet, reserved_tokens=escaped, max_subtoken_length=max_subtoken_length
         )
-        return builder, escaped
-
-    def _fill_without_iterations(self, reserved: list[str]) -> None:
-        self._init_subtokens_from_list(sorted(self._alphabet, reverse=True), reserved_tokens=reserved)
+        if num_iterations < 1:
+            self._init_subtokens_from_list(sorted(self._alphabet, reverse=True), reserved_tokens=reserved)
+        else:
+            self._init_subtokens_from_list([*escaped, *builder.strings(find(builder, num_iterations))])
 
     def _init_subtokens_from_list(self, subtoken_strings: list[str], reserved_tokens: list[str] | None = None) -> None:
         """Set the list of subtokens. `reserved_tokens` come first, are not escaped, and are never used to encode text."""
@@ -349,14 +346,11 @@ class SubwordTextEncoder(TextEncoder):
         self._all_subtoken_strings = [*reserved, *subtoken_strings]
         self._max_subtoken_len = max(map(len, subtoken_strings))
         self._subtoken_string_to_id = {string: len(reserved) + i for i, string in enumerate(subtoken_strings) if string}
-        self._reset_tables()
+        self._encoder = None
 
     def _init_alphabet_from_tokens(self, tokens: Iterable[str]) -> None:
         """Set the alphabet to the characters of the tokens and the escape characters."""
         self._alphabet = {character for token in tokens for character in token} | _ESCAPE_CHARS
-        self._reset_tables()
-
-    def _reset_tables(self) -> None:
         self._encoder = None
 
     # -- files

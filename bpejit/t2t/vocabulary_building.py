@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array, padded_text, starts_of
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
@@ -36,9 +36,8 @@ def writable_code_points(text: str) -> Array:
 def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
     """Return the concatenated code points of many strings, uint32, and their starts, int64 [n + 1]."""
     strings = list(strings)
-    starts = np.zeros(len(strings) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, strings), dtype=np.int64, count=len(strings)), out=starts[1:])
-    return writable_code_points("".join(strings)), starts
+    lengths = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
+    return writable_code_points("".join(strings)), starts_of(lengths)
 
 
 def alphabet_table(alphabet: Iterable[str]) -> Array:
@@ -249,6 +248,7 @@ class SubtokenBuilder:
         self._pool = pool[: self._starts[-1]].copy()
         self._make_tree(max_subtoken_length)
         self._reserved_lengths = self._find_reserved()
+        self._n_iterations = 0
 
     def _make_tree(self, max_subtoken_length: int | None) -> None:
         pool, n = self._pool, self._pool.size
@@ -285,7 +285,7 @@ class SubtokenBuilder:
             found[at] = np.maximum(found[at], points.size)
         return found if (found > 1).any() else found[:0].copy()
 
-    def build(self, min_count: int, num_iterations: int, *, progress: Callable[[int], None] | None = None) -> Subtokens:
+    def build(self, min_count: int, num_iterations: int, report: Callable[[int], None] | None = None) -> Subtokens:
         """Find the subtokens for one value of `min_count`.
 
         Parameters
@@ -293,8 +293,8 @@ class SubtokenBuilder:
         min_count : int
         num_iterations : int
             At least 1.
-        progress : callable, optional
-            Called after each iteration with its number, from 1.
+        report : callable, optional
+            Called after each iteration with the number of iterations so far, those for other values included.
         """
         min_count = min(max(min_count, 1), np.iinfo(np.int64).max)
         weights = np.zeros(self._n_nodes, dtype=np.int64)
@@ -310,8 +310,9 @@ class SubtokenBuilder:
             n_selected = subtoken_tree.prune_tree(
                 self._parent, self._depth, self._n_nodes, min_count, weights, remaining, matched
             )
-            if progress is not None:
-                progress(iteration + 1)
+            self._n_iterations += 1
+            if report is not None:
+                report(self._n_iterations)
         selected = np.flatnonzero((remaining >= min_count) & (self._depth > 1))
         singles = np.flatnonzero(self._depth == 1)
         characters = map(chr, self._pool[self._at[singles]].tolist())
