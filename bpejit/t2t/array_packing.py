@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, as_array
+from bpejit.arrays import Array, as_array, ranges_of, starts_of
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
 from bpejit.t2t.example_arrays import Examples, Lists, checked_lists
@@ -196,7 +196,7 @@ def _pack(
     found: dict[str, Lists] = {} if len(names) > 1 else {"inputs": _single_inputs(n_packs)}
     for name in reversed(names):
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
-        starts = np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
+        starts = starts_of(totals)
         own = as_array(begins[name], np.int64, "begins")
         outs = {kind: np.zeros(int(starts[-1]), np.uint32 if kind else np.int64) for kind in ("", "_segmentation", "_position")}
         fill_packs(as_array(given[name][0], np.int64, "ids"), own, sizes[name], order, ordered, starts, spacing, *outs.values())
@@ -214,7 +214,7 @@ def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Ar
     """Divide long examples. Return where the parts begin, their sizes, and 1 for each part of full length."""
     n_full = np.where(sizes > packed_length, sizes // packed_length, 0)
     owner = np.repeat(np.arange(sizes.size), n_full + 1)
-    number = np.arange(owner.size) - np.repeat(np.cumsum(n_full + 1) - n_full - 1, n_full + 1)
+    number = ranges_of(np.zeros_like(n_full), n_full + 1)
     alone = number < n_full[owner]
     rest = sizes - n_full * packed_length
     return begins[owner] + number * packed_length, np.where(alone, packed_length, rest[owner]), alone.astype(np.uint8)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, as_array
+from bpejit.arrays import Array, as_array, starts_of
 from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
@@ -196,8 +196,7 @@ def read_examples(
     features = {}
     for number, name in enumerate(names):
         own = slice(number * n, (number + 1) * n)
-        list_starts = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(counts[own], out=list_starts[1:])
+        list_starts = starts_of(counts[own])
         ids = np.empty(int(list_starts[-1]), dtype=np.int64)
         if record_reading.decode_varints(data, bounds[2 * own.start : 2 * own.stop], ids) >= 0:
             return _read_any(data, starts, given)

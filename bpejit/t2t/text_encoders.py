@@ -349,10 +349,7 @@ class ClassLabelEncoder(TextEncoder):
         try:
             return self._class_labels.index(s)
         except ValueError:
-            raise CorpusError(
-                f"the class label {shorten(s)} is not in the list; expected one of {shorten(self._class_labels, 200)}: correct "
-                "the label, or add it to the list"
-            ) from None
+            raise unknown_label(s, self._class_labels) from None
 
     def decode(self, ids: Any, strip_extraneous: bool = False) -> str:  # noqa: ARG002
         """Return the label of an index, which may be in a list or an array of length 1."""
@@ -381,6 +378,14 @@ class ClassLabelEncoder(TextEncoder):
     def vocab_size(self) -> int:
         """The number of labels."""
         return len(self._class_labels)
+
+
+def unknown_label(label: object, labels: Sequence[str], place: str = "") -> CorpusError:
+    """Return the error for a class label outside the list; `place` begins the message."""
+    return CorpusError(
+        f"{place}the class label {shorten(label)} is not in the list; expected one of {shorten(list(labels), 200)}: correct "
+        "the label, or add it to the list"
+    )
 
 
 class OneHotClassLabelEncoder(ClassLabelEncoder):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, as_array
+from bpejit.arrays import Array, as_array, starts_of
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.kernels.constants import DONE, NEED_SPACE, TEXT_PADDING
@@ -59,8 +59,7 @@ def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Arra
     data : uint8 [bytes]
     starts : int64 [m + 1]
     """
-    new = np.zeros(order.size + 1, dtype=np.int64)
-    np.cumsum(np.diff(starts)[order], out=new[1:])
+    new = starts_of(np.diff(starts)[order])
     out = np.empty(int(new[-1]) + TEXT_PADDING, dtype=np.uint8)
     record_reading.gather_records(data, starts, order, out)
     return out[: new[-1]], new

@@ -15,7 +15,7 @@ from bpejit.arrays import Array, padded_text
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec
-from bpejit.errors import CorpusError, shorten
+from bpejit.errors import CorpusError
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences, pack_numbers
@@ -23,7 +23,7 @@ from bpejit.t2t.datagen.texts_of_features import FeatureTexts
 from bpejit.t2t.example_arrays import warm_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
-from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS
+from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
 from bpejit.t2t.tfrecords import order_records
 
 Ids = tuple[Array, Array]
@@ -101,16 +101,8 @@ def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) ->
         found = [index_of[text] for text in listed]
     except KeyError:
         at = next(index for index, text in enumerate(listed) if text not in index_of)
-        raise unknown_label(listed[at].decode("utf-8", "replace"), labels, place(at)) from None
+        raise unknown_label(listed[at].decode("utf-8", "replace"), labels, f"{place(at)}: ") from None
     return np.array(found, dtype=np.int64), np.arange(len(found) + 1)
-
-
-def unknown_label(label: object, labels: tuple[str, ...], place: str) -> CorpusError:
-    """Return the error for a class label outside the list."""
-    return CorpusError(
-        f"{place}: the class label {shorten(label)} is not in the list; expected one of {shorten(list(labels), 200)}: correct "
-        "the label, or add it to the list"
-    )
 
 
 Features = Mapping[str, tuple[Array, Array]]

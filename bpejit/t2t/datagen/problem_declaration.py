@@ -14,10 +14,11 @@ import numpy as np
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.storage.files import StrPath
 from bpejit.t2t.datagen.dataset_files import DatasetSplit, shard_name
-from bpejit.t2t.datagen.generation_job import LABEL, unknown_label
+from bpejit.t2t.datagen.generation_job import LABEL
 from bpejit.t2t.datagen.sample_reading import Layout, SampleChunk, pack_numbers, read_texts
 from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.datagen.texts_of_features import texts_from_list
+from bpejit.t2t.text_encoders import unknown_label
 
 UNIT = "sample"
 
@@ -288,7 +289,7 @@ def _checked(
             continue
         if name == LABEL and labels is not None:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < len(labels):
-                raise unknown_label(value, tuple(f"{i} ({label})" for i, label in enumerate(labels)), place)
+                raise unknown_label(value, tuple(f"{i} ({label})" for i, label in enumerate(labels)), f"{place}: ")
             row["targets"] = [int(value)]
             continue
         values = value if isinstance(value, (list, tuple, np.ndarray)) else [value]

@@ -108,11 +108,11 @@ def generate(
                 check([source.path for source in sources], overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
-            fetch_vocabularies(remote.base, wanted, folder)
+            fetch_vocabularies(remote, wanted, folder)
         missing = [name for name in wanted if not (folder / name).exists()]
         vocabularies = find_vocabularies(problem, folder, scratch, report, build=not dry_run)
         if remote is not None and not dry_run:
-            store_vocabularies(remote.base, wanted, folder)
+            store_vocabularies(remote, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
         plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, remote)
         paths = _report_paths([folder / name for name in wanted], remote)

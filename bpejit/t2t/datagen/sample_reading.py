@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, ranges_of, starts_of
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
 from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.json_lines import describe_record, find_parser
@@ -88,8 +88,8 @@ class SampleChunk:
     Parameters
     ----------
     read : callable
-        `read(reader)` returns the samples, a `SampleBlock`: `read_line_ranges`, `read_documents` or `read_texts` with all but
-        its last argument.
+        `read(reader)` returns the samples, a `SampleBlock`: `read_ranges`, `read_lines`, `read_documents` or `read_texts` with
+        all but its last argument.
     n_read : int
         Bytes of the input.
     data : object
@@ -106,43 +106,40 @@ class SampleChunk:
     index: int = 0
 
 
-@dataclass(frozen=True)
-class LineRange:
-    """Whole lines of a file, or lines in memory.
+def read_ranges(
+    layout: Layout,
+    paths: Sequence[str],
+    starts: Sequence[int],
+    stops: Sequence[int],
+    first_line: int | None,
+    reader: ChunkReader,
+) -> SampleBlock:
+    """Return samples in whole lines of files: of one file for each feature if the layout is `LINES`, otherwise of one.
 
     Parameters
     ----------
-    path : str
-    start, stop : int
+    layout : Layout
+    paths : sequence of str
+    starts, stops : sequence of int
+        The range of each file.
     first_line : int, optional
-        The number of the first line, from 1; by default the lines before `start` are counted if a message needs it.
-    data : bytes, optional
-        The lines, if they cannot be read again.
+        The number of the first line, from 1; by default the lines before it are counted if a message needs it.
     """
-
-    path: str
-    start: int
-    stop: int
-    first_line: int | None = None
-    data: bytes | None = None
-
-    def read(self) -> bytes:
-        """Return the lines, each with a line break."""
-        if self.data is not None:
-            return terminated(self.data)
-        with open_input(self.path, self.start) as file:
-            return terminated(read_bytes(file, self.path, self.stop - self.start))
-
-    def line_number(self, reader: ChunkReader, index: int) -> int:
-        """Return the number of a line, from 1."""
-        return (self.first_line or reader.line_number(self.path, self.start)) + index
+    blocks = []
+    for path, start, stop in zip(paths, starts, stops, strict=True):
+        with open_input(path, start) as file:
+            blocks.append(read_bytes(file, path, stop - start))
+    return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]))
 
 
-def read_line_ranges(layout: Layout, ranges: Sequence[LineRange], reader: ChunkReader) -> SampleBlock:
-    """Return samples in lines of ranges: one for each feature if the layout is `LINES`, otherwise one."""
-    blocks = [one.read() for one in ranges]
-    first = ranges[0]
-    skips = _Skips(first.path, lambda index: f"line {first.line_number(reader, index)}", layout)
+def read_lines(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
+    """Return samples in lines in memory; `first_line` is the number of the first one in the input, from 1."""
+    return _parse_lines(layout, [data], path, lambda: first_line)
+
+
+def _parse_lines(layout: Layout, blocks: Sequence[bytes], path: str, first_line: Callable[[], int]) -> SampleBlock:
+    blocks = list(map(terminated, blocks))
+    skips = _Skips(path, lambda index: f"line {first_line() + index}", layout)
     if layout.form == TABBED:
         texts, indices = _split_tabbed(blocks[0], layout, skips)
     elif layout.form == RECORDS:
@@ -229,33 +226,28 @@ class _Skips:
     def __init__(self, path: str, place: Callable[[int], str], layout: Layout) -> None:
         self._path = path
         self._place = place
-        self._strict = layout.strict
-        self._paired = layout.paired
-        self._form = layout.form
-        self._count = 0
-        self._first: list[tuple[int, SkippedRecord]] = []
-        self._before = 0
+        self._layout = layout
+        self._found: list[tuple[int, str]] = []
 
     def add(self, index: int, reason: str) -> None:
         """Skip a sample, or raise CorpusError if samples are not skipped."""
-        self._count += 1
-        if self._strict or self._paired or len(self._first) - self._before < MOST_SHOWN:
-            record = SkippedRecord(self._path, self._place(index), reason)
-            if self._paired:
-                raise unpaired(record)
-            if self._strict:
-                raise CorpusError(
-                    f"{record}; expected a complete sample there: correct it, or leave out `strict=True` to skip and count "
-                    "such samples"
-                )
-            self._first.append((index, record))
+        if self._layout.paired:
+            raise unpaired(self._record(index, reason))
+        if self._layout.strict:
+            raise CorpusError(
+                f"{self._record(index, reason)}; expected a complete sample there: correct it, or leave out `strict=True` to "
+                "skip and count such samples"
+            )
+        self._found.append((index, reason))
+
+    def _record(self, index: int, reason: str) -> SkippedRecord:
+        return SkippedRecord(self._path, self._place(index), reason)
 
     def without_empty(
         self, texts: dict[str, FeatureTexts], indices: Array, ready: Mapping[str, tuple[Array, Array]] = MappingProxyType({})
     ) -> SampleBlock:
         """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
-        self._before = len(self._first)  # these are in order, and so are the following ones
-        finds_empty = not self._paired or self._form == RECORDS
+        finds_empty = not self._layout.paired or self._layout.form == RECORDS
         empty = {name: some.is_empty() for name, some in texts.items() if finds_empty}
         wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)
         if wrong.any():
@@ -265,10 +257,8 @@ class _Skips:
             texts = {name: some.select(~wrong) for name, some in texts.items()}
             ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
             indices = indices[~wrong]
-        shown = tuple(record for _, record in sorted(self._first, key=lambda item: item[0])[:MOST_SHOWN])
-        return SampleBlock(
-            texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, Skipped(self._count, shown)
-        )
+        skipped = Skipped(len(self._found), tuple(self._record(*found) for found in sorted(self._found)[:MOST_SHOWN]))
+        return SampleBlock(texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, skipped)
 
 
 def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
@@ -341,14 +331,10 @@ def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Ar
     starts : int64 [m + 1]
     """
     lengths = np.diff(starts)[order]
-    new = np.zeros(order.size + 1, dtype=np.int64)
-    np.cumsum(lengths, out=new[1:])
-    at = np.arange(int(new[-1])) - np.repeat(new[:-1] - starts[:-1][order], lengths)
-    return ids[at], new
+    return ids[ranges_of(starts[:-1][order], lengths)], starts_of(lengths)
 
 
 def pack_numbers(rows: Sequence[Sequence[Any]]) -> tuple[Array, Array]:
     """Return sequences of whole numbers as one int64 array, and their starts."""
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
+    starts = starts_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
     return np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(starts[-1])), starts

@@ -23,10 +23,10 @@ from bpejit.t2t.datagen.sample_reading import (
     RECORDS,
     TABBED,
     Layout,
-    LineRange,
     SampleChunk,
     read_documents,
-    read_line_ranges,
+    read_lines,
+    read_ranges,
     read_texts,
 )
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_list
@@ -139,8 +139,7 @@ def range_chunks(
     """
     numbers = repeat(None, len(cuts) - 1) if lines is None else lines.tolist()
     for first, (starts, stops) in zip(numbers, pairwise(cuts.tolist()), strict=True):
-        ranges = tuple(map(LineRange, paths, starts, stops, repeat(first)))
-        yield SampleChunk(partial(read_line_ranges, layout, ranges), sum(stops) - sum(starts))
+        yield SampleChunk(partial(read_ranges, layout, paths, starts, stops, first), sum(stops) - sum(starts))
 
 
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
@@ -148,8 +147,8 @@ def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     with source.open_stream() as stream:
         chunks: Iterator[Any] = load_format(TEXT).stream_chunks(stream, source, layout.chunk_bytes)
         for chunk in chunks:
-            lines = LineRange(source.path, 0, 0, chunk.first_line, chunk.data)
-            yield SampleChunk(partial(read_line_ranges, layout, (lines,)), chunk.n_read, chunk.data)
+            read = partial(read_lines, layout, chunk.data, source.path, chunk.first_line)
+            yield SampleChunk(read, chunk.n_read, chunk.data)
 
 
 def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:

@@ -326,13 +326,13 @@ def vocabulary_names(problem: Problem) -> list[str]:
     return [problem.vocab_filename_of(feature) for feature in problem.text_features]
 
 
-def fetch_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
+def fetch_vocabularies(data: RemoteOutput, names: Sequence[str], folder: Path) -> None:
     """Copy the vocabularies that exist at a URL to a folder, which is created.
 
     Parameters
     ----------
-    base : str
-        URL of the folder of the data.
+    data : RemoteOutput
+        The data set.
     names : list of str
         Of the files, or of folders of tokenizers.
     folder : Path
@@ -342,16 +342,16 @@ def fetch_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
     OutputError
     """
     folder.mkdir(parents=True, exist_ok=True)
-    data = RemoteOutput(f"{base}/vocabularies", per_input=False)
     for name in names:
-        for file in data.list_files(f"{base}/{name}") or ([""] if data.has_file(f"{base}/{name}") else []):
-            target = folder / name / file if file else folder / name
+        url = f"{data.base}/{name}"
+        for file in data.list_files(url) or ([""] if data.has_file(url) else []):
+            target = folder / name / file
             target.parent.mkdir(parents=True, exist_ok=True)
-            with data.access(f"{base}/{name}/{file}".rstrip("/"), "read") as (file_system, found):
+            with data.access(f"{url}/{file}".rstrip("/"), "read") as (file_system, found):
                 file_system.get_file(found, str(target))
 
 
-def store_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
+def store_vocabularies(data: RemoteOutput, names: Sequence[str], folder: Path) -> None:
     """Store the vocabularies in a folder that do not exist at a URL.
 
     Raises
@@ -359,18 +359,17 @@ def store_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
     OutputError
         If another process has stored a different one meanwhile.
     """
-    data = RemoteOutput(f"{base}/vocabularies", per_input=False)
     for name in names:
         path = folder / name
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] if path.exists() else []
         for file in files:
-            url = f"{base}/{os.fspath(file.relative_to(folder))}"
+            url = f"{data.base}/{os.fspath(file.relative_to(folder))}"
             if not data.has_file(url):
                 data.put_file(file, url)
                 continue
             with data.access(url, "read") as (file_system, found):
                 if file_system.cat_file(found) != file.read_bytes():
                     raise OutputError(
-                        f"another process has stored a different vocabulary `{base}/{name}`; expected that of the same "
+                        f"another process has stored a different vocabulary `{data.base}/{name}`; expected that of the same "
                         "problem: run this again to use it, or choose another `data_dir`"
                     )
