@@ -17,7 +17,7 @@ from bpejit.arrays import Array, as_array, starts_of
 from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
-from bpejit.kernels.t2t.record_writing import FRAME_BYTES, TAG_1, measure_examples, put_examples
+from bpejit.kernels.t2t.record_writing import FRAME_BYTES, SIZE_BYTES, TAG_1, put_examples
 from bpejit.t2t.tfrecords import crc_tables, find_records, order_records, parse_example
 
 Lists = tuple[Array, Array]
@@ -25,6 +25,9 @@ Lists = tuple[Array, Array]
 
 Examples = Mapping[str, Lists]
 """The lists of each feature, all with the same number of lists."""
+
+_VARINT_BYTES = {"u1": 2, "u2": 3, "u4": 5}
+"""The most bytes of an integer of a type in a record; 10 for other types."""
 
 MAX_RECORD_BYTES = 1 << 31
 """Protocol buffers read messages that are smaller than this."""
@@ -123,28 +126,30 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     n_lists = None
     for name in names:
         checked.append(checked_lists(name, features[name], n_lists))
-        n_lists = checked[-1][1].size - 1
+        own = checked[-1][1]
+        n_lists = own.size - 1
+        empty = np.flatnonzero(own[1:] == own[:-1])
+        if empty.size:
+            raise CorpusError(
+                f"the feature {shorten(name)} of example {empty[0]:,} is empty; expected at least one element: leave out this "
+                "example"
+            )
     assert n_lists is not None
     ids = np.concatenate([part for part, _ in checked], dtype=np.int64, casting="unsafe")
     offsets = np.cumsum([0, *(part.size for part, _ in checked[:-1])])
     starts = np.concatenate([own + offset for (_, own), offset in zip(checked, offsets, strict=True)])
     keys, key_starts = _key_fields(names)
-    packed = np.zeros(len(names) * n_lists, dtype=np.int64)
+    most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names))
+    most += sum(part.size * _VARINT_BYTES.get(part.dtype.str[1:], 10) for part, _ in checked)
+    data = np.empty(most + TEXT_PADDING, dtype=np.uint8)  # memory that is not written to is not taken from the system
     record_starts = np.zeros(n_lists + 1, dtype=np.int64)
-    empty = measure_examples(ids, starts, key_starts, packed, record_starts)
-    if empty >= 0:
-        raise CorpusError(
-            f"the feature {shorten(names[empty // n_lists])} of example {empty % n_lists:,} is empty; expected at least one "
-            "element: leave out this example"
-        )
+    put_examples(ids, starts, keys, key_starts, crc_tables(), np.zeros(len(names), np.uint64), record_starts, data)
     if n_lists and int(np.diff(record_starts).max()) - FRAME_BYTES >= MAX_RECORD_BYTES:
         longest = int(np.diff(record_starts).argmax())
         raise CorpusError(
             f"example {longest:,} has {record_starts[longest + 1] - record_starts[longest]:,} bytes; expected less than "
             f"{MAX_RECORD_BYTES:,}, the limit of protocol buffers: divide it"
         )
-    data = np.empty(int(record_starts[-1]) + TEXT_PADDING, dtype=np.uint8)
-    put_examples(ids, starts, keys, key_starts, packed, record_starts, crc_tables(), data)
     return data[: record_starts[-1]], record_starts
 
 

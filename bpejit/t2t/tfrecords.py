@@ -22,7 +22,7 @@ from bpejit import arguments
 from bpejit.arrays import Array, as_array, starts_of
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
-from bpejit.kernels.constants import DONE, NEED_SPACE, TEXT_PADDING
+from bpejit.kernels.constants import DONE, TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
 from bpejit.kernels.t2t.record_writing import FRAME_BYTES, POLYNOMIAL
 from bpejit.storage.files import StrPath, read_error
@@ -95,13 +95,10 @@ def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, 
 
 def _scan(data: Array, stop: int) -> tuple[Array, int]:
     """Return the starts of complete records and the end of the last one, and a status of `scan_records`."""
-    starts = np.empty(stop // 64 + 2, dtype=np.int64)
-    state = np.zeros(2, dtype=np.int64)
-    while True:
-        status = record_reading.scan_records(data, stop, crc_tables(), starts, state)
-        if status != NEED_SPACE:
-            return starts[: int(state[record_reading.N_RECORDS]) + 1].copy(), status
-        starts = np.concatenate([starts, np.empty_like(starts)])
+    starts = np.empty(stop // FRAME_BYTES + 1, dtype=np.int64)  # memory that is not written to is not taken from the system
+    status = np.zeros(1, dtype=np.int64)
+    n = record_reading.scan_records(data, stop, crc_tables(), starts, status)
+    return starts[: n + 1].copy(), int(status[0])
 
 
 _FOUND = {

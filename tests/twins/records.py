@@ -48,11 +48,6 @@ def put_examples(examples: list[dict[str, list[int]]]) -> list[bytes]:
     return records
 
 
-def measure_examples(examples: list[dict[str, list[int]]]) -> list[int]:
-    """Return the size of the record of each example."""
-    return [len(record) for record in put_examples(examples)]
-
-
 def scan_records(data: bytes) -> tuple[list[int], str]:
     """Return where each complete record starts and the last one ends, and what was found there."""
     starts = [0]

@@ -6,11 +6,8 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_HALF, NEED_SPACE, ONE, SIXTEEN, TWELVE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_HALF, ONE, SIXTEEN, TWELVE, TWO, ZERO
 from bpejit.kernels.t2t.record_writing import TAG_1, TAG_INT64_LIST, TAG_VALUE, copy_words, masked_crc
-
-# Fields of the `state` of `scan_records`.
-POSITION, N_RECORDS = 0, 1
 
 INCOMPLETE, WRONG_LENGTH, WRONG_DATA = 4, 5, 6
 """Statuses of `scan_records`: the data end within a record; the checksum of its length, or of its data, is wrong."""
@@ -32,7 +29,7 @@ def _is_masked_crc(data, at, expected):
 
 
 @kernel
-def scan_records(data, stop, tables, starts, state):
+def scan_records(data, stop, tables, starts, status):
     """Find framed records, and check their checksums.
 
     Parameters
@@ -42,48 +39,42 @@ def scan_records(data, stop, tables, starts, state):
         End of the data.
     tables : uint32[8 * 256], in
         As in `masked_crc`.
-    starts : int64[:], in-out
-        Where each record starts, and after the last one where it ends.
-    state : int64[2], in-out
-        POSITION: the end of the last complete record; N_RECORDS.
+    starts : int64[:], out
+        Where each record starts, and after the last one where it ends. At least one element, and one for each 16 bytes.
+    status : int64[1], out
+        DONE; INCOMPLETE, WRONG_LENGTH or WRONG_DATA, for the record after the last complete one.
 
     Returns
     -------
     int
-        DONE; NEED_SPACE if `starts` is full: enlarge it and call again; INCOMPLETE, WRONG_LENGTH or WRONG_DATA, for the record
-        at POSITION.
+        The number of complete records.
 
     Notes
     -----
     0.5 ns per byte. Nothing past `stop` is read.
     """
-    at, end = np.uint64(state[POSITION]), np.uint64(stop)
-    n = np.uint64(state[N_RECORDS])
-    starts[n] = np.int64(at)
-    status = DONE
+    at, end = ZERO, np.uint64(stop)
+    n = ZERO
+    starts[0] = 0
+    status[0] = DONE
     while at < end:
-        if n + ONE >= np.uint64(starts.size):
-            status = NEED_SPACE
-            break
         if at + TWELVE > end:
-            status = INCOMPLETE
+            status[0] = INCOMPLETE
             break
         if not _is_masked_crc(data, at + EIGHT, masked_crc(data, at, at + EIGHT, tables)):
-            status = WRONG_LENGTH
+            status[0] = WRONG_LENGTH
             break
         length = load_u64(data, at)
         if at + SIXTEEN > end or length > end - at - SIXTEEN:
-            status = INCOMPLETE
+            status[0] = INCOMPLETE
             break
         if not _is_masked_crc(data, at + TWELVE + length, masked_crc(data, at + TWELVE, at + TWELVE + length, tables)):
-            status = WRONG_DATA
+            status[0] = WRONG_DATA
             break
         at += length + SIXTEEN
         n += ONE
         starts[n] = np.int64(at)
-    state[POSITION] = np.int64(at)
-    state[N_RECORDS] = np.int64(n)
-    return status
+    return np.int64(n)
 
 
 @inline
