@@ -88,8 +88,8 @@ class SampleChunk:
     Parameters
     ----------
     read : callable
-        `read(reader)` returns the samples, a `SampleBlock`: `read_ranges`, `read_lines`, `read_documents` or `read_texts` with
-        all but its last argument.
+        `read(reader)` returns the samples, a `SampleBlock`: `read_line_ranges`, `read_lines_in_memory`, `read_documents` or
+        `read_texts` with all but its last argument.
     n_read : int
         Bytes of the input.
     data : object
@@ -106,7 +106,7 @@ class SampleChunk:
     index: int = 0
 
 
-def read_ranges(
+def read_line_ranges(
     layout: Layout,
     paths: Sequence[str],
     starts: Sequence[int],
@@ -132,7 +132,7 @@ def read_ranges(
     return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]))
 
 
-def read_lines(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
+def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
     """Return samples in lines in memory; `first_line` is the number of the first one in the input, from 1."""
     return _parse_lines(layout, [data], path, lambda: first_line)
 

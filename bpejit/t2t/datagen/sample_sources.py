@@ -25,8 +25,8 @@ from bpejit.t2t.datagen.sample_reading import (
     Layout,
     SampleChunk,
     read_documents,
-    read_lines,
-    read_ranges,
+    read_line_ranges,
+    read_lines_in_memory,
     read_texts,
 )
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_list
@@ -139,7 +139,7 @@ def range_chunks(
     """
     numbers = repeat(None, len(cuts) - 1) if lines is None else lines.tolist()
     for first, (starts, stops) in zip(numbers, pairwise(cuts.tolist()), strict=True):
-        yield SampleChunk(partial(read_ranges, layout, paths, starts, stops, first), sum(stops) - sum(starts))
+        yield SampleChunk(partial(read_line_ranges, layout, paths, starts, stops, first), sum(stops) - sum(starts))
 
 
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
@@ -147,7 +147,7 @@ def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     with source.open_stream() as stream:
         chunks: Iterator[Any] = load_format(TEXT).stream_chunks(stream, source, layout.chunk_bytes)
         for chunk in chunks:
-            read = partial(read_lines, layout, chunk.data, source.path, chunk.first_line)
+            read = partial(read_lines_in_memory, layout, chunk.data, source.path, chunk.first_line)
             yield SampleChunk(read, chunk.n_read, chunk.data)
 
 
