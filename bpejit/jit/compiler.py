@@ -57,71 +57,46 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code
     gc.disable()  # saves a tenth of the time: Numba creates many objects, few of them garbage
     try:
         with listening.compiling(kernel.__qualname__):
-            make_entry = _make_method if kernel.is_method else _make_entry
-            module, returns = make_entry(lowering.lower(kernel, arguments), symbol)
+            module, returns = _make_entry(lowering.lower(kernel, arguments), symbol, kernel.is_method)
             return Code(_generate(module, symbol), returns)
     finally:
         if collecting:
             gc.enable()
 
 
-def _make_method(lowered: lowering.Lowered, symbol: str) -> tuple[Any, str]:
-    """Return a module with an entry function that Python calls (see `methods`), and the type of its result.
+def _make_entry(lowered: lowering.Lowered, symbol: str, is_method: bool) -> tuple[Any, tuple[str, ...] | str]:
+    """Return a module with an entry function that calls the lowered function, and the types of the results.
 
-    The entry function takes the address of an array object and that of any object. It passes the array and the address of the
-    object to the lowered function, and returns its result.
+    The entry function takes a pointer to 64-bit words: the words of the arguments; the address of the results, if there is more
+    than one; and for each array the addresses of its expected type and dtype. It returns `MISMATCH` if an array does not have
+    these. That of a method, which Python calls (see `methods`), takes the words of the two arguments themselves: the address of
+    an array object, which is not checked, and that of any object.
     """
     context = lowering.target_context()
     descriptor = lowered.descriptor
-    module, callee, entry = _declare(context, descriptor, symbol, [_WORD, _WORD])
-    builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    words, _ = descriptor.argtypes
-    arguments = [_as_array(context, builder, words, entry.args[0]), entry.args[1]]
-    _, value = context.call_conv.call_function(builder, callee, descriptor.restype, descriptor.argtypes, arguments)
-    builder.ret(value)
-    return _link(module, lowered), "int"
-
-
-def _declare(context: Any, descriptor: Any, symbol: str, parameters: list[Any]) -> tuple[Any, Any, Any]:
-    """Return a module, the declaration of the lowered function in it, and an entry function without code."""
     module = ir.Module("entry")
     module.triple = llvm.get_process_triple()
     module.data_layout = str(_target_machine().target_data)
     callee_type = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
     callee = ir.Function(module, callee_type, descriptor.llvm_func_name)
-    return module, callee, ir.Function(module, ir.FunctionType(_WORD, parameters), symbol)
-
-
-def _link(module: Any, lowered: lowering.Lowered) -> Any:
-    linked = llvm.parse_assembly(str(module))
-    linked.link_in(lowered.module)
-    return linked
-
-
-def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
-    """Return a module with an entry function that calls the lowered function, and the types of the results.
-
-    The entry function takes a pointer to 64-bit words: the words of the arguments; the address of the results, if there is more
-    than one; and for each array the addresses of its expected type and dtype. It returns `MISMATCH` if an array does not have
-    these.
-    """
-    context = lowering.target_context()
-    descriptor = lowered.descriptor
-    module, callee, entry = _declare(context, descriptor, symbol, [_WORD.as_pointer()])
+    parameters = [_WORD, _WORD] if is_method else [_WORD.as_pointer()]
+    entry = ir.Function(module, ir.FunctionType(_WORD, parameters), symbol)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     several = isinstance(descriptor.restype, types.BaseTuple)
     indices = itertools.count()
     expected = itertools.count(_count_words(descriptor.argtypes) + several)
 
     def word(index: int) -> Any:
-        return builder.load(builder.gep(entry.args[0], [_WORD(index)]))
+        return entry.args[index] if is_method else builder.load(builder.gep(entry.args[0], [_WORD(index)]))
 
     def unpack(kind: Any) -> Any:
         if isinstance(kind, types.BaseTuple):
             return context.make_tuple(builder, kind, [unpack(field) for field in kind.types])
         given = word(next(indices))
         if isinstance(kind, types.Array):
-            return _unpack_array(context, builder, kind, given, word(next(expected)), word(next(expected)))
+            if not is_method:
+                _check_array(builder, kind, given, word(next(expected)), word(next(expected)))
+            return _as_array(context, builder, kind, given)
         if isinstance(kind, types.Boolean):
             return builder.icmp_signed("!=", given, _WORD(0))
         return given if kind.bitwidth == _WORD.width else builder.trunc(given, ir.IntType(kind.bitwidth))
@@ -138,22 +113,17 @@ def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str,
     else:
         builder.ret(_as_word(builder, descriptor.restype, value))
         returns = _result_type(descriptor.restype)
-    return _link(module, lowered), returns
+    linked = llvm.parse_assembly(str(module))
+    linked.link_in(lowered.module)
+    return linked, returns
 
 
 def _count_words(kinds: Iterable[Any]) -> int:
     return sum(_count_words(kind.types) if isinstance(kind, types.BaseTuple) else 1 for kind in kinds)
 
 
-def _unpack_array(
-    context: Any,
-    builder: Any,
-    kind: Any,
-    given: Any,
-    array_type: Any,
-    element_type: Any,
-) -> Any:
-    """Emit code that builds Numba's array structure from the address of an array object, or returns `MISMATCH`."""
+def _check_array(builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> None:
+    """Emit code that returns `MISMATCH` unless the array object at the address `given` has the expected type and layout."""
 
     def field(offset: int, width: int = 64) -> Any:
         return _field(builder, given, offset, width)
@@ -167,7 +137,6 @@ def _unpack_array(
     check(field(_ELEMENT), element_type)
     check(field(_DIMENSIONS, 32), ir.IntType(32)(1))
     check(builder.and_(field(_FLAGS, 32), ir.IntType(32)(_CONTIGUOUS | _ALIGNED | _WRITEABLE)), ir.IntType(32)(flags))
-    return _as_array(context, builder, kind, given)
 
 
 def _field(builder: Any, given: Any, offset: int, width: int = 64) -> Any:
@@ -176,7 +145,7 @@ def _field(builder: Any, given: Any, offset: int, width: int = 64) -> Any:
 
 
 def _as_array(context: Any, builder: Any, kind: Any, given: Any) -> Any:
-    """Emit code that builds Numba's array structure from the address of an array object that is known to have this type."""
+    """Emit code that builds Numba's array structure from the address of an array object of this type."""
     data = builder.inttoptr(_field(builder, given, _DATA), context.get_data_type(kind.dtype).as_pointer())
     size = builder.load(builder.inttoptr(_field(builder, given, _SIZES), _WORD.as_pointer()))
     width = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))

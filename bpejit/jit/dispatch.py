@@ -181,11 +181,8 @@ class Kernel:
         return self._call(arguments)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
-        """Look up the code for these types, loading it if necessary, and call it."""
-        signature = ", ".join(_describe(arguments))
-        entry = self._entries.get(signature)
-        if entry is None:
-            entry = self._load(signature, arguments)
+        """Look up the code for these types, and call it."""
+        entry = self._entry_for(arguments)
         if entry is None:
             from bpejit.jit import ordinary
 
@@ -203,8 +200,7 @@ class Kernel:
 
     def bound(self, arguments: tuple[Any, ...]) -> BoundCall | None:
         """Return a call with packed arguments, or None if this kernel cannot be called in this way (see `bind`)."""
-        signature = ", ".join(_describe(arguments))
-        entry = self._entries.get(signature) or self._load(signature, arguments)
+        entry = self._entry_for(arguments)
         if entry is None or entry.returns != "int" or entry.records:
             return None
         words = array.array("q", entry.pack(*_flatten(arguments)[0]) + entry.expected)
@@ -213,16 +209,17 @@ class Kernel:
 
     def made_builtin(self, words: Any) -> Callable[[object], Any] | None:
         """Return the builtin function of this method and an array of words, or None (see `make_builtin`)."""
-        arguments = words, 0
-        signature = ", ".join(_describe(arguments))
-        entry = self._entries.get(signature) or self._load(signature, arguments)
+        entry = self._entry_for((words, 0))
         return None if entry is None else methods.builtin_of(entry.address, self.__name__, words)
 
-    def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
-        """Load the machine code for these argument types, compiling it if it is not stored.
+    def _entry_for(self, arguments: tuple[Any, ...]) -> _Entry | None:
+        """Return the machine code for these argument types. Load it if necessary, compiling it if it is not stored.
 
         Return None if the installed version of Numba does not support this; Numba then runs the function.
         """
+        signature = ", ".join(_describe(arguments))
+        if signature in self._entries:
+            return self._entries[signature]
         code = None
         if listening.awaits_preparation() and not shipped.is_available():
             code = cache.load(self, signature)

@@ -79,30 +79,13 @@ def count_ones(value: Any) -> Any:
     return np.uint64(int(value).bit_count())
 
 
-# C functions are called by their addresses. Arguments and results are 64-bit integers: numbers, or addresses of Python objects.
-# The result of a function that returns a C `int` or nothing is undefined. Neither addresses nor arguments are checked, and the
-# caller holds the GIL.
-
-
 @Intrinsic
-def call_1(address: Any, first: Any) -> Any:
-    """Call a C function with one argument."""
-    return _call(address, first)
+def call_c(address: Any, arguments: Any) -> Any:
+    """Call the C function at an address with a tuple of arguments.
 
-
-@Intrinsic
-def call_2(address: Any, first: Any, second: Any) -> Any:
-    """Call a C function with two arguments."""
-    return _call(address, first, second)
-
-
-@Intrinsic
-def call_3(address: Any, first: Any, second: Any, third: Any) -> Any:
-    """Call a C function with three arguments."""
-    return _call(address, first, second, third)
-
-
-def _call(address: Any, *arguments: Any) -> int:
+    Arguments and results are 64-bit integers: numbers, or addresses of Python objects. The result of a function that returns a
+    C `int` or nothing is undefined. Neither addresses nor arguments are checked, and the caller holds the GIL.
+    """
     kinds = [ctypes.c_int64] * (len(arguments) + 1)
     result: int = ctypes.PYFUNCTYPE(*kinds)(int(address))(*map(int, arguments))
     return result

@@ -102,27 +102,12 @@ def count_ones(builder: Any, value: Any) -> Any:
     return builder.ctpop(value)
 
 
-def _call(builder: Any, address: Any, *arguments: Any) -> Any:
-    function = ir.FunctionType(WORD, [WORD] * len(arguments))
-    return builder.call(builder.inttoptr(address, function.as_pointer()), arguments)
-
-
 @emits(types.int64)
-def call_1(builder: Any, address: Any, first: Any) -> Any:
-    """Call a C function with one argument."""
-    return _call(builder, address, first)
-
-
-@emits(types.int64)
-def call_2(builder: Any, address: Any, first: Any, second: Any) -> Any:
-    """Call a C function with two arguments."""
-    return _call(builder, address, first, second)
-
-
-@emits(types.int64)
-def call_3(builder: Any, address: Any, first: Any, second: Any, third: Any) -> Any:
-    """Call a C function with three arguments."""
-    return _call(builder, address, first, second, third)
+def call_c(builder: Any, address: Any, arguments: Any) -> Any:
+    """Call the C function at an address with a tuple of arguments."""
+    values = cgutils.unpack_tuple(builder, arguments)
+    function = ir.FunctionType(WORD, [WORD] * len(values))
+    return builder.call(builder.inttoptr(address, function.as_pointer()), values)
 
 
 @intrinsic

@@ -22,7 +22,6 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from bpejit.jit import fingerprint, target
 
@@ -48,22 +47,8 @@ _LINUX_NAMES = {
 """Linux names of instruction sets, by LLVM name, where the two differ."""
 
 
-class Shipped(NamedTuple):
-    """A kernel compiled for one combination of argument types.
-
-    Parameters
-    ----------
-    address : int
-    returns : str or tuple of str
-        See `cache.Code`.
-    """
-
-    address: int
-    returns: tuple[str, ...] | str
-
-
-def find(name: str, signature: str) -> Shipped | None:
-    """Return the kernel for the given argument types if the package includes it, or None.
+def find(name: str, signature: str) -> tuple[int, tuple[str, ...] | str] | None:
+    """Return the address of the kernel for the given argument types and its `cache.Code.returns`, or None if it is missing.
 
     Parameters
     ----------
@@ -82,7 +67,7 @@ def find(name: str, signature: str) -> Shipped | None:
     symbol, returns = entry
     address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
     assert address is not None  # a symbol that is missing raises AttributeError
-    return Shipped(address, returns if isinstance(returns, str) else tuple(returns))
+    return address, returns if isinstance(returns, str) else tuple(returns)
 
 
 def name_of(name: str, signature: str) -> str:

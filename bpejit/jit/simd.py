@@ -267,8 +267,8 @@ def begin_merge(
 
 @Intrinsic
 def lowest_rank(lanes: Any, first: Any) -> Any:
-    """Return the lowest rank and the first lane that has it, as two uint64."""
-    ranks = _halves(lanes, first)[1]
+    """Return the lowest of 16 ranks from index `first` on, and the first lane that has it, as two uint64."""
+    ranks = lanes[int(first) : int(first) + 16]
     return np.uint64(ranks.min()), np.uint64(ranks.argmin())
 
 

@@ -404,9 +404,8 @@ def begin_merge(builder: Any, text: Any, start: Any, length: Any, byte_pairs: An
 
 @emits(types.UniTuple(types.uint64, 2))
 def lowest_rank(builder: Any, lanes: Any, first: Any) -> Any:
-    """Return the lowest rank and the first lane that has it, as two uint64."""
-    address = address_of(builder, lanes, first)
-    ranks = _load(builder, address, _WORDS, 64)
+    """Return the lowest of 16 ranks from index `first` on, and the first lane that has it, as two uint64."""
+    ranks = _load(builder, address_of(builder, lanes, first), _WORDS)
     reduce = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
     )

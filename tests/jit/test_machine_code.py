@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, dispatch, linking, listening, loader, memory, methods
-from bpejit.jit.memory import call_1, call_2, call_3
+from bpejit.jit import MISMATCH, dispatch, linking, listening, loader, methods
+from bpejit.jit.memory import call_c
 
 pytestmark = [
     pytest.mark.compiled,
@@ -509,9 +509,9 @@ def test_methods():
         """Return the object, after counting it, or fail."""
         words[0] += 1
         if words[2] != 0:
-            call_2(words[2], words[3], given)
+            call_c(words[2], (words[3], given))
             return 0
-        call_1(words[1], given)
+        call_c(words[1], (given,))
         return given
 
     dispatch.KERNELS.remove(echo)
@@ -547,15 +547,14 @@ def test_methods__not_possible(monkeypatch):
     assert dispatch.make_builtin(lambda words, given: 0, np.zeros(1, np.int64)) is None
 
 
-@pytest.mark.parametrize("function", [memory.call_1, memory.call_2, memory.call_3])
-def test_c_calls(function):
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_c_calls(count):
     """In plain Python and in compiled code."""
-    count = function.function.__code__.co_argcount - 1
     kind = ctypes.CFUNCTYPE(*[ctypes.c_int64] * (count + 1))
     called = kind(lambda *arguments: sum(number << 8 * place for place, number in enumerate(arguments)))
     address = ctypes.cast(called, ctypes.c_void_p).value
     expected = int.from_bytes(bytes([7, 8, 9][:count]), "little")
-    assert function(address, *[7, 8, 9][:count]) == expected
+    assert call_c(address, (7, 8, 9)[:count]) == expected
     compiled = {1: call_1_of, 2: call_2_of, 3: call_3_of}[count]
     assert compiled(address, *[7, 8, 9][:count]) == expected
 
@@ -563,19 +562,19 @@ def test_c_calls(function):
 @dispatch.kernel
 def call_1_of(address, first):
     """Call a function."""
-    return call_1(address, first)
+    return call_c(address, (first,))
 
 
 @dispatch.kernel
 def call_2_of(address, first, second):
     """Call a function."""
-    return call_2(address, first, second)
+    return call_c(address, (first, second))
 
 
 @dispatch.kernel
 def call_3_of(address, first, second, third):
     """Call a function."""
-    return call_3(address, first, second, third)
+    return call_c(address, (first, second, third))
 
 
 del dispatch.KERNELS[-3:]

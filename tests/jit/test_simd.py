@@ -408,7 +408,7 @@ some_ranks = st.lists(
 
 @given(some_ranks, st.lists(words, min_size=16, max_size=16), st.integers(0, 9))
 def test_lowest_rank(ranks, tokens, first):
-    scratch = np.array([GUARD] * first + tokens + ranks, dtype=np.uint32)
+    scratch = np.array([GUARD] * first + ranks + tokens, dtype=np.uint32)
     expected = simd.lowest_rank.function(scratch, np.uint64(first))
     assert lowest_rank(scratch, np.uint64(first)) == tuple(map(int, expected)) == (min(ranks), ranks.index(min(ranks)))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.jit.dispatch import inline, make_builtin, method
-from bpejit.jit.memory import array_at, call_1, call_3
+from bpejit.jit.memory import array_at, call_c
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     DATA_WORD,
@@ -89,7 +89,7 @@ def _reference_to(number, known, api):
     keeps = number < known.size
     item = known[np.uint64(number)] if keeps else 0
     if item == 0:
-        item = call_1(api[FROM_INTEGER], number)
+        item = call_c(api[FROM_INTEGER], (number,))
         if item == 0:
             return item
         if keeps:
@@ -127,18 +127,18 @@ def make_lists(words, given):
     arrays = array_at(words, _GIVEN, np.int64)
     ids = array_at(arrays, 0, np.uint32)
     starts = array_at(arrays, 1, np.int64)
-    made = call_1(api[NEW_LIST], starts.size - 1)
+    made = call_c(api[NEW_LIST], (starts.size - 1,))
     if made == 0:
         return 0
     for index in range(starts.size - 1):
         start, stop = starts[index], starts[index + 1]
-        part = call_1(api[NEW_LIST], stop - start)
+        part = call_c(api[NEW_LIST], (stop - start,))
         if part == 0:
-            call_1(api[DECREF], made)
+            call_c(api[DECREF], (made,))
             return 0
-        call_3(api[SET_ITEM], made, index, part)
+        call_c(api[SET_ITEM], (made, index, part))
         if not fill_list(part, ids, start, stop, known, api):
-            call_1(api[DECREF], made)
+            call_c(api[DECREF], (made,))
             return 0
     return made
 

@@ -74,7 +74,7 @@ def merge_rows(tables, rows, n):
         j = ZERO
         while j < n:
             i = np.uint64(rows[_ORDER + j])
-            best, lane = lowest_rank(rows, i * _ROW)
+            best, lane = lowest_rank(rows, i * _ROW + _LANES)
             rows[_LANE + i] = lane
             rows[_TOKEN + i] = best
             prefetch(tables.merged, min(best, np.uint64(tables.merged.size)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.kernels.constants import ONE, ZERO
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, rank_bytes
+from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, least_rank, rank_bytes
 
 MAX_PASSES = 64
 """Number of passes after which merging gives up: the fragment is not repetitive enough."""
@@ -37,9 +37,7 @@ def merge_runs(text, start, length, tables, scratch, out, n_out):
     rank_bytes(text, start, length, tables.byte_pairs, scratch, ranks)
     n = length
     for _ in range(MAX_PASSES):
-        best = NEVER_ADJACENT
-        for j in range(n - ONE):
-            best = min(best, scratch[ranks + np.uint64(j)])
+        best = least_rank(scratch, ranks, n - ONE)
         if best >= NO_RANK:
             for j in range(n):
                 out[n_out + np.uint64(j)] = tables.ids[scratch[np.uint64(j)]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
-from bpejit.jit.memory import array_at, call_1, call_2
+from bpejit.jit.memory import array_at, call_c
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     AS_UTF8,
@@ -77,14 +77,14 @@ def encode_string(words, given):
     n_ids = _run(words, given, api)
     if n_ids >= 0:
         words[_IS_BUSY] = 1
-        made = call_1(api[NEW_LIST], n_ids)
+        made = call_c(api[NEW_LIST], (n_ids,))
         out = array_at(words, _OUT, np.uint32)
         if made != 0 and not fill_list(made, out, 0, n_ids, array_at(words, _INTEGERS, np.int64), api):
-            call_1(api[DECREF], made)
+            call_c(api[DECREF], (made,))
             made = 0
         words[_IS_BUSY] = 0
         return made
-    call_1(api[INCREF], api[NONE])
+    call_c(api[INCREF], (api[NONE],))
     return api[NONE]
 
 
@@ -96,22 +96,22 @@ def _run(words, given, api):
     if array_at(words, _GIVEN, np.int64)[TYPE_WORD] != api[STR] or words[_IS_BUSY] != 0:
         return -1
     text = array_at(words, _TEXT, np.uint8)
-    n_characters = call_1(api[STRING_LENGTH], given)
+    n_characters = call_c(api[STRING_LENGTH], (given,))
     if n_characters > text.size or not _is_free(words, api):
         return -1
-    data = call_1(api[AS_UTF8], given)
+    data = call_c(api[AS_UTF8], (given,))
     if data == 0:
-        call_1(api[CLEAR_ERROR], 0)
+        call_c(api[CLEAR_ERROR], (0,))
         return -1
-    n_bytes = call_1(api[BYTES_SIZE], data)
+    n_bytes = call_c(api[BYTES_SIZE], (data,))
     is_allowed = n_bytes <= text.size and (n_bytes == n_characters or words[_ASCII_ONLY] == 0)
     if is_allowed:
-        words[2 * _BYTES] = call_1(api[BYTES_DATA], data)
+        words[2 * _BYTES] = call_c(api[BYTES_DATA], (data,))
         words[2 * _BYTES + 1] = n_bytes
         source = array_at(words, _BYTES, np.uint8)
         for index in range(n_bytes):
             text[index] = source[index]
-    call_1(api[DECREF], data)
+    call_c(api[DECREF], (data,))
     if not is_allowed:
         return -1
     call = array_at(words, _CALL, np.int64)
@@ -119,7 +119,7 @@ def _run(words, given, api):
     call[LIMIT] = n_bytes
     call[STOP] = n_bytes
     progress[N_OUT] = 0
-    if call_1(words[_KERNEL], words[2 * _CALL]) != DONE:
+    if call_c(words[_KERNEL], (words[2 * _CALL],)) != DONE:
         return -1
     n_ids = progress[N_OUT]
     out = array_at(words, _OUT, np.uint32)
@@ -133,8 +133,8 @@ def _run(words, given, api):
 def _is_free(words, api):
     """Return True if the workspace is in the list."""
     pool = words[_POOL]
-    for index in range(call_1(api[LIST_SIZE], pool)):
-        if call_2(api[GET_ITEM], pool, index) == words[_WORKSPACE]:
+    for index in range(call_c(api[LIST_SIZE], (pool,))):
+        if call_c(api[GET_ITEM], (pool, index)) == words[_WORKSPACE]:
             return True
     return False
 

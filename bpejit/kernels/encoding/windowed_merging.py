@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.simd import lowest_rank
 from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank
 
@@ -55,31 +56,12 @@ _GROWTH = np.uint64(4)
 
 
 @inline
-def _lowest(scratch, begin):
-    """Return the lowest of the FANOUT ranks starting at `begin`."""
-    lowest = NEVER_ADJACENT
-    for i in range(FANOUT):
-        lowest = min(lowest, scratch[begin + np.uint64(i)])
-    return lowest
-
-
-@inline
-def _index_of(scratch, begin, rank):
-    """Return the index of the first of the FANOUT ranks starting at `begin` that equals `rank`."""
-    index = np.uint32(FANOUT)
-    for i in range(FANOUT):
-        # Without an early exit the loop becomes a few vector instructions.
-        index = min(index, np.uint32(i) if scratch[begin + np.uint64(i)] == rank else np.uint32(FANOUT))
-    return np.uint64(index)
-
-
-@inline
 def _update_minima(scratch, levels, position):
     """Update the minima above the rank at `position`, up to the first that does not change."""
     level = ZERO
     while level + ONE < levels:
         position >>= _FANOUT_BITS
-        lowest = _lowest(scratch, np.uint64(scratch[level]) + (position << _FANOUT_BITS))
+        lowest, _ = lowest_rank(scratch, np.uint64(scratch[level]) + (position << _FANOUT_BITS))
         level += ONE
         index = np.uint64(scratch[level]) + position
         if scratch[index] == lowest:
@@ -104,7 +86,7 @@ def _build_tree(scratch, base, length):
         if blocks == ONE:
             return levels
         for i in range(blocks):
-            scratch[above + np.uint64(i)] = _lowest(scratch, base + (np.uint64(i) << _FANOUT_BITS))
+            scratch[above + np.uint64(i)], _ = lowest_rank(scratch, base + (np.uint64(i) << _FANOUT_BITS))
         base = above
         length = blocks
 
@@ -154,14 +136,13 @@ def merge_window(text, start, length, tables, scratch):
     levels = _build_tree(scratch, ranks, length)
     while True:
         level = levels - ONE
-        lowest = _lowest(scratch, np.uint64(scratch[level]))
+        lowest, at = lowest_rank(scratch, np.uint64(scratch[level]))
         if lowest >= NO_RANK:
             return
-        at = _index_of(scratch, np.uint64(scratch[level]), lowest)
         while level > ZERO:
             level -= ONE
             at <<= _FANOUT_BITS
-            at += _index_of(scratch, np.uint64(scratch[level]) + at, lowest)
+            at += lowest_rank(scratch, np.uint64(scratch[level]) + at)[1]
         node = _LIST_START + at * THREE
         token = np.uint64(tables.merged[lowest])
         before = np.uint64(scratch[node + ONE])
