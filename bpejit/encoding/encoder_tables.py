@@ -7,8 +7,6 @@ of the model.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
@@ -223,11 +221,11 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
     return _hash_table(np.stack([hashes, numbers + np.uint64(1)], axis=1))
 
 
-class DecoderTables(NamedTuple):
-    """The tables of a decoder.
+def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
+    """Return the tables of a decoder. Pages of memory for unused ids only are never touched.
 
-    Parameters
-    ----------
+    Returns
+    -------
     pool : uint8
         Concatenated bytes of all tokens, padded.
     slots : uint64 [2 * number of slots]
@@ -237,15 +235,6 @@ class DecoderTables(NamedTuple):
     longest : int
         The greatest length.
     """
-
-    pool: Array
-    slots: Array
-    lengths: Array
-    longest: int
-
-
-def make_decoder(model: Model) -> DecoderTables:
-    """Return the tables of a decoder. Pages of memory for unused ids only are never touched."""
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings, numbers = pack_tokens(model.tokens)
     specials = ByteStrings.from_list([*map(special_bytes, model.special_tokens)])
@@ -255,7 +244,7 @@ def make_decoder(model: Model) -> DecoderTables:
     slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), dtype=np.uint64)
     lengths = np.zeros(model.vocab_size, dtype=np.int64)
     decoding.fill_slots(pool, starts, ids, slots, lengths)
-    return DecoderTables(pool, slots, lengths, int(np.diff(starts).max(initial=0)))
+    return pool, slots, lengths, int(np.diff(starts).max(initial=0))
 
 
 def padded(pool: Array) -> Array:

@@ -3,8 +3,8 @@
 import numpy as np
 
 # Arithmetic on uint64 needs uint64 operands: with a Python integer, which Numba types as int64, the result is float64.
-ZERO, ONE, TWO, THREE, FOUR, SIX, EIGHT, TWELVE, SIXTEEN, EIGHTEEN = (
-    np.uint64(value) for value in (0, 1, 2, 3, 4, 6, 8, 12, 16, 18)
+ZERO, ONE, TWO, THREE, FOUR, SIX, SEVEN, EIGHT, TWELVE, SIXTEEN, EIGHTEEN = (
+    np.uint64(value) for value in (0, 1, 2, 3, 4, 6, 7, 8, 12, 16, 18)
 )
 
 HALF = np.uint64(32)
@@ -12,6 +12,20 @@ HALF = np.uint64(32)
 
 LOW_HALF = np.uint64(0xFFFF_FFFF)
 """Mask of the lower half."""
+
+LOW_BYTE = np.uint64(0xFF)
+
+HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
+"""Mask of the high bit of each byte, which those of ASCII lack."""
+
+WORD_BITS = np.uint64(64)
+"""Number of bits of a word."""
+
+LAST_BIT = np.uint64(63)
+"""Index of the last of them, and mask of the index of a bit of an array of words."""
+
+MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
+"""Factor of hashes: odd, with about half of its bits set. The value does not matter otherwise."""
 
 TEXT_PADDING = 16
 """Readable bytes that must follow the text in every buffer: keys are made with 8-byte loads that may run past the end."""
@@ -22,11 +36,17 @@ SPECIAL_FLAG = 0x8000_0000
 POSITION_MASK = SPECIAL_FLAG - 1
 """Mask of the position in a span end."""
 
+END_POSITION = np.uint64(POSITION_MASK)
+"""The same for arithmetic on uint64."""
+
 MAX_TEXT_BYTES = 0x7FFF_0000
 """Longest text of one kernel call: positions leave the flag bit free."""
 
 SHORT_KEY_BYTES = 15
 """Longest pre-token that is its own key: two 64-bit words, with the length in the top byte."""
+
+SHORT_KEY = np.uint64(SHORT_KEY_BYTES)
+"""The same for arithmetic on uint64."""
 
 DONE = 0
 """Status: finished."""

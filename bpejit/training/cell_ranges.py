@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.arrays import Array, PretokenTable, touch_pages
 from bpejit.counting.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
 from bpejit.engines.task_threads import TaskThreads
-from bpejit.kernels.constants import NEED_SPACE
+from bpejit.kernels.constants import NEED_SPACE, WORD_BITS
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
 
 LEAST_CELLS = 1 << 20
@@ -307,7 +307,7 @@ class CellRanges:
 
         def select(number: int) -> tuple[Array, int]:
             view = self.view(number)
-            selected = np.empty(-(-view.size // int(pairs.WORD_BITS)), np.uint64)
+            selected = np.empty(-(-view.size // int(WORD_BITS)), np.uint64)
             return selected, int(pairs.select_positions(view, np.uint64(view.size), self.boundary, reaching, selected))
 
         found = self.run(select)

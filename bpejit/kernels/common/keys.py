@@ -11,7 +11,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import fold_multiply, load_u64, prefetch
-from bpejit.kernels.constants import EIGHT, FOUR, ONE, POSITION_MASK, SHORT_KEY_BYTES, SIXTEEN, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, END_POSITION, FOUR, MIX, ONE, SHORT_KEY, SIXTEEN, THREE, TWO, ZERO
 
 BATCH = 256
 """Number of keys that are computed and prefetched before the first is looked up, so that cache misses overlap."""
@@ -30,11 +30,8 @@ LONG_TAG = np.uint64(0xFF << 56)
 SPECIAL_TAG = np.uint64(0xFE << 56)
 """Stored instead of the length in the keys of special tokens, which no table contains."""
 
-_SHORT = np.uint64(SHORT_KEY_BYTES)
-_POSITION = np.uint64(POSITION_MASK)
 
 # Odd constants with about half of their bits set; the values do not matter otherwise.
-_MIX_LOW = np.uint64(0x9E3779B97F4A7C15)
 _MIX_HIGH = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -55,7 +52,7 @@ def short_key(text, start, length):
 @inline
 def hash_key(low, high):
     """Hash the two words of a key by one wide multiplication."""
-    return fold_multiply(low ^ _MIX_LOW, high ^ _MIX_HIGH)
+    return fold_multiply(low ^ MIX, high ^ _MIX_HIGH)
 
 
 @inline
@@ -65,17 +62,17 @@ def hash_bytes(text, start, length):
     Up to 32 bytes need no loop, whose exit would be mispredicted for most sentences, and their multiplications are
     independent. Up to 15 bytes after the end are read and ignored.
     """
-    mixed = fold_multiply(length, _MIX_LOW)
+    mixed = fold_multiply(length, MIX)
     if length <= SIXTEEN:
         low, high = _first_bytes(text, start, length)
-        return fold_multiply(low ^ mixed ^ _MIX_LOW, high ^ _MIX_HIGH)
+        return fold_multiply(low ^ mixed ^ MIX, high ^ _MIX_HIGH)
     last = start + length - SIXTEEN
     value = _hash_sixteen(text, start, mixed)
     position = start + SIXTEEN
     while position < last:
-        value = fold_multiply(value ^ _MIX_HIGH, _MIX_LOW) ^ _hash_sixteen(text, position, mixed)
+        value = fold_multiply(value ^ _MIX_HIGH, MIX) ^ _hash_sixteen(text, position, mixed)
         position += SIXTEEN
-    return fold_multiply(value ^ _MIX_HIGH, _MIX_LOW) ^ _hash_sixteen(text, last, mixed)
+    return fold_multiply(value ^ _MIX_HIGH, MIX) ^ _hash_sixteen(text, last, mixed)
 
 
 @inline
@@ -86,7 +83,7 @@ def _first_bytes(text, start, length):
 
 @inline
 def _hash_sixteen(text, start, mixed):
-    return fold_multiply(load_u64(text, start) ^ mixed ^ _MIX_LOW, load_u64(text, start + EIGHT) ^ _MIX_HIGH)
+    return fold_multiply(load_u64(text, start) ^ mixed ^ MIX, load_u64(text, start + EIGHT) ^ _MIX_HIGH)
 
 
 @inline
@@ -115,7 +112,7 @@ def _differ_sixteen(a, a_start, b, b_start):
 @inline
 def pretoken_key(text, start, length):
     """Return the two words of the key of a pre-token of any length, and their hash."""
-    if length <= _SHORT:
+    if length <= SHORT_KEY:
         low, high = short_key(text, start, length)
         return low, high, hash_key(low, high)
     low = hash_bytes(text, start, length)
@@ -126,7 +123,7 @@ def pretoken_key(text, start, length):
 def span_key(text, start, end):
     """Return the key of the span from `start` to `end`, which has the special flag, and its hash, 0 for a special token."""
     length = end - start  # the flag makes this exceed the length of any text, so most spans take one comparison
-    if length > _SHORT and end > _POSITION:
+    if length > SHORT_KEY and end > END_POSITION:
         return ZERO, SPECIAL_TAG, ZERO
     return pretoken_key(text, start, length)
 
@@ -159,5 +156,5 @@ def make_keys(text, start, ends, span, size, slots, batch):
         batch[k + ONE] = high
         batch[k + TWO] = word
         k += THREE
-        start = end & _POSITION
+        start = end & END_POSITION
         span += ONE

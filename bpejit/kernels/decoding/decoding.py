@@ -15,7 +15,8 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, store_u64
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, SIXTEEN, THREE, TWO, ZERO
+from bpejit.kernels.common.keys import LENGTH_SHIFT, short_key
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, SIXTEEN, THREE, TWO, WORD_BITS, ZERO
 
 SLOT_BYTES = 16
 """Size of a slot. The output has as many bytes more than the longest token."""
@@ -32,14 +33,8 @@ LONG = np.uint64(16)
 UNUSED = ZERO
 """Last byte of the slot of an id that is not in use."""
 
-LENGTH_SHIFT = np.uint64(56)
-"""Shift to the last byte of a slot, in its second word."""
-
 LENGTH_MASK = np.uint64((1 << 56) - 1)
 """Mask of the length of a token that is not in its slot, in the second word of the slot."""
-
-WORD_BITS = np.uint64(64)
-"""Bits of the words that are loaded."""
 
 UNKNOWN_ID = 4
 """Status: the next id is not in the vocabulary."""
@@ -74,12 +69,8 @@ def fill_slots(pool, starts, numbers, slots, lengths):
         low = begin
         high = LONG << LENGTH_SHIFT | length
         if ZERO < length <= SHORT:
-            low = load_u64(pool, begin)
-            high = (IN_SLOT | length) << LENGTH_SHIFT
-            if length < EIGHT:
-                low &= (ONE << (length << THREE)) - ONE
-            else:
-                high |= load_u64(pool, begin + EIGHT) & ((ONE << ((length - EIGHT) << THREE)) - ONE)
+            low, high = short_key(pool, begin, length)
+            high |= IN_SLOT << LENGTH_SHIFT
         slots[number * TWO] = low
         slots[number * TWO + ONE] = high
         lengths[number] = np.int64(length)

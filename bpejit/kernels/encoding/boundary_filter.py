@@ -22,8 +22,9 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, load_u64, store_u64
+from bpejit.kernels.common.characters import decode_three
 from bpejit.kernels.common.keys import short_key
-from bpejit.kernels.constants import HALF, ONE, SHORT_KEY_BYTES, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, FOUR, HALF, LAST_BIT, MIX, ONE, SHORT_KEY, SIX, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import encode_pretoken
 from bpejit.kernels.encoding.pretoken_cache import (
     COUNT_SHIFT,
@@ -39,7 +40,9 @@ BYTE_PAIR_WORDS = 1 << 10
 """Words of `inner_pairs` for pairs of bytes."""
 
 CHARACTER_WORDS = 2
-"""Words of `character_ids` per character: ids 0 and 1, 32 bits each; id 2, and in the top two bits the number of ids."""
+"""Words of `character_ids` per character, in the order of code points: ids 0 and 1, 32 bits each; id 2, and in the top two bits
+the number of ids.
+"""
 
 N_CHARACTERS = 1 << 16
 """Number of three-byte characters."""
@@ -51,14 +54,8 @@ _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], dtype=np.uint64)
 _REST_MASKS = np.array([0, 0, 0xC000, 0xC0C000, 0xC0C0C000], dtype=np.uint64)
 _REST = np.array([0, 0, 0x8000, 0x808000, 0x80808000], dtype=np.uint64)
 
-_HALF_BYTE = np.uint64(4)
-_BYTE_BITS = np.uint64(8)
-_WORD_BITS = np.uint64(6)
-_WORD_MASK = np.uint64(63)
 _ASCII = np.uint64(0x80)
 _BYTE_PAIR_WORDS = np.uint64(BYTE_PAIR_WORDS)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_SHORT = np.uint64(SHORT_KEY_BYTES)
 _WINDOW = np.uint64(WINDOW)
 _TWO_BYTES = np.uint64(0xFFFF)
 
@@ -73,7 +70,7 @@ def load_character(text, at, stop):
         Readable up to `at + 8`.
     at, stop : uint64
     """
-    length = CHARACTER_LENGTHS[np.uint64(text[at]) >> _HALF_BYTE]
+    length = CHARACTER_LENGTHS[np.uint64(text[at]) >> FOUR]
     word = load_u64(text, at)
     if length == ZERO or at + length > stop or word & _REST_MASKS[length] != _REST[length]:
         return ZERO, ONE
@@ -84,18 +81,18 @@ def load_character(text, at, stop):
 def _character_pair_bit(inner_pairs, before, after):
     """Return the index of the bit for two complete characters."""
     words = np.uint64(inner_pairs.size) - _BYTE_PAIR_WORDS
-    return (_BYTE_PAIR_WORDS << _WORD_BITS) + (fold_multiply(before << HALF | after, _MIX) & ((words << _WORD_BITS) - ONE))
+    return (_BYTE_PAIR_WORDS << SIX) + (fold_multiply(before << HALF | after, MIX) & ((words << SIX) - ONE))
 
 
 @inline
 def _byte_pair_bit(text, at):
     """Return the index of the bit for the two bytes around `at`."""
-    return np.uint64(text[at - ONE]) << _BYTE_BITS | np.uint64(text[at])
+    return np.uint64(text[at - ONE]) << EIGHT | np.uint64(text[at])
 
 
 @inline
 def _is_set(inner_pairs, bit):
-    return inner_pairs[bit >> _WORD_BITS] >> (bit & _WORD_MASK) & ONE
+    return inner_pairs[bit >> SIX] >> (bit & LAST_BIT) & ONE
 
 
 @inline
@@ -133,15 +130,6 @@ def find_fragment_end(text, start, stop, inner_pairs):
 
 
 @inline
-def _character_entry(character):
-    """Return the index of a three-byte character in `character_ids`, which is ordered by code point."""
-    number = (character & np.uint64(0xF)) << np.uint64(12)
-    number |= (character >> np.uint64(8) & np.uint64(0x3F)) << np.uint64(6)
-    number |= character >> np.uint64(16) & np.uint64(0x3F)
-    return number * np.uint64(CHARACTER_WORDS)
-
-
-@inline
 def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
     """Encode a fragment whose first character is `first`; return the new `n_out`, or SCRATCH_TOO_SMALL.
 
@@ -150,10 +138,10 @@ def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
     """
     character_ids = workspace.character_ids
     is_three_bytes = first > _TWO_BYTES and length == THREE
-    is_cacheable = tables.whole_tokens.size == 0 and length <= _SHORT
+    is_cacheable = tables.whole_tokens.size == 0 and length <= SHORT_KEY
     low = high = home = slot = entry = ZERO
     if is_three_bytes:
-        entry = _character_entry(first)
+        entry = decode_three(first) * TWO
         second = character_ids[entry + ONE]
         if second != ZERO:
             store_u64(out, n_out, character_ids[entry])
@@ -229,7 +217,7 @@ def build_inner_pairs(pool, starts, inner_pairs):
                 else:
                     bit = _character_pair_bit(inner_pairs, before, after)
                     n += 1
-                inner_pairs[bit >> _WORD_BITS] |= ONE << (bit & _WORD_MASK)
+                inner_pairs[bit >> SIX] |= ONE << (bit & LAST_BIT)
             before = after
             at += length
     return n

@@ -11,7 +11,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import prefetch
-from bpejit.kernels.constants import ONE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, ONE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import (
     NEVER_ADJACENT,
     NO_RANK,
@@ -26,7 +26,6 @@ SCAN_BYTES = 32
 """Longest fragment that is merged by scanning."""
 
 _SCAN = np.uint64(SCAN_BYTES)
-_BYTE_BITS = np.uint64(8)
 
 
 @inline
@@ -84,7 +83,7 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
         byte = np.uint64(text[begin])
         while end < stop:
             following = np.uint64(text[end])
-            if tables.byte_pairs[byte << _BYTE_BITS | following] == NEVER_ADJACENT:
+            if tables.byte_pairs[byte << EIGHT | following] == NEVER_ADJACENT:
                 break
             byte = following
             end += ONE

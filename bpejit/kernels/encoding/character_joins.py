@@ -16,7 +16,8 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, load_u64, prefetch
-from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.common.characters import decode_three
+from bpejit.kernels.constants import EIGHT, LAST_BIT, MIX, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import LEFT_SHIFT
 from bpejit.kernels.encoding.token_derivations import UNREACHABLE
 
@@ -35,8 +36,6 @@ ANY_JOIN = LEFT_BYTES | RIGHT_BYTES
 CHARACTER_BITS = np.uint64(24)
 """Shift to the second of two three-byte characters in a word."""
 
-_WORD_BITS = np.uint64(6)
-_WORD_MASK = np.uint64(63)
 KIND_SHIFT = np.uint64(20)
 """Shift to the kind of a character in `characters`."""
 
@@ -46,18 +45,14 @@ ALL_NEIGHBORS = np.uint64((1 << 64) - 1)
 MAX_KINDS = 1 << 12
 """Largest number of kinds."""
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_CODE_BITS = np.uint64(16)
-_LEAD_SHIFT = np.uint64(12)
 _CHARACTER_MASK = np.uint64(0xC0C0F0)
 _CHARACTER = np.uint64(0x8080E0)
-_BYTE_BITS = np.uint64(8)
 
 
 @inline
 def _join_bit(joins, before, after):
     """Return the index of the bit for two characters."""
-    return fold_multiply(before << _CODE_BITS | after, _MIX) & ((np.uint64(joins.size) << _WORD_BITS) - ONE)
+    return fold_multiply(before << SIXTEEN | after, MIX) & ((np.uint64(joins.size) << SIX) - ONE)
 
 
 @inline
@@ -71,14 +66,13 @@ def starts_with_character(text, start, stop):
     """Return True if a pre-token starts with a three-byte character, after at most one other byte."""
     word = load_u64(text, start)
     length = stop - start
-    return (length >= THREE and is_character(word)) or (length > THREE and is_character(word >> _BYTE_BITS))
+    return (length >= THREE and is_character(word)) or (length > THREE and is_character(word >> EIGHT))
 
 
 @inline
 def code_of(word):
     """Return the code of the three-byte character with which a word of bytes starts: its code point, unless it is not valid."""
-    high = (word & np.uint64(0xF)) << np.uint64(12)
-    return high | (word >> np.uint64(8) & np.uint64(0x3F)) << np.uint64(6) | (word >> np.uint64(16) & np.uint64(0x3F))
+    return decode_three(word)
 
 
 @inline
@@ -90,7 +84,7 @@ def _after_bit(first):
 @inline
 def _before_bit(last):
     """Return the bit of the second set for a character before this one, by its last byte."""
-    return ONE << (last & _WORD_MASK)
+    return ONE << (last & LAST_BIT)
 
 
 @inline
@@ -101,7 +95,7 @@ def prefetch_joins(tables, text, start, stop):
         start += THREE
         following = code_of(load_u64(text, start))
         prefetch(tables.characters, following)
-        prefetch(tables.joins, _join_bit(tables.joins, code, following) >> _WORD_BITS)
+        prefetch(tables.joins, _join_bit(tables.joins, code, following) >> SIX)
         code = following
 
 
@@ -114,9 +108,9 @@ def find_join(tables, before, kind_before, after, kind_after):
     """
     neighbors = tables.neighbors
     bit = _join_bit(tables.joins, before, after)
-    join = tables.joins[bit >> _WORD_BITS] >> (bit & _WORD_MASK) & ONE
-    parts_after = neighbors[kind_before * TWO] >> (after >> _LEAD_SHIFT) & ONE
-    parts_before = neighbors[kind_after * TWO + ONE] >> (before & _WORD_MASK) & ONE
+    join = tables.joins[bit >> SIX] >> (bit & LAST_BIT) & ONE
+    parts_after = neighbors[kind_before * TWO] >> (after >> TWELVE) & ONE
+    parts_before = neighbors[kind_after * TWO + ONE] >> (before & LAST_BIT) & ONE
     return join | parts_before * LEFT_BYTES | parts_after * RIGHT_BYTES
 
 
@@ -165,7 +159,7 @@ def build_joins(pool, starts, splits, joins, characters, neighbors):
         right = load_u64(pool, middle)
         if has_left and has_right:
             bit = _join_bit(joins, code_of(left), code_of(right))
-            joins[bit >> _WORD_BITS] |= ONE << (bit & _WORD_MASK)
+            joins[bit >> SIX] |= ONE << (bit & LAST_BIT)
             n += 1
         elif has_left:
             neighbors[code_of(left) * TWO] |= _after_bit(first)
@@ -174,7 +168,7 @@ def build_joins(pool, starts, splits, joins, characters, neighbors):
         else:
             # All characters with this last byte, and all with this lead byte.
             for high in range(1 << 10):
-                neighbors[(np.uint64(high) << _WORD_BITS | last & _WORD_MASK) * TWO] |= _after_bit(first)
+                neighbors[(np.uint64(high) << SIX | last & LAST_BIT) * TWO] |= _after_bit(first)
             for low in range(1 << 12):
                 neighbors[((first & np.uint64(0xF)) << np.uint64(12) | np.uint64(low)) * TWO + ONE] |= _before_bit(last)
     return n

@@ -19,7 +19,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import load_u64, prefetch, store_u64
-from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, LOW_BYTE, ONE, SIXTEEN, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
@@ -46,9 +46,6 @@ RANKS = np.uint64(MAX_ELEMENTS)
 """Where the ranks begin in the scratch space."""
 
 _MAX_ELEMENTS = np.uint64(MAX_ELEMENTS)
-_BYTE = np.uint64(0xFF)
-_BYTE_BITS = np.uint64(8)
-_SIXTEEN_BITS = np.uint64(16)
 
 
 @inline
@@ -132,14 +129,14 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
                     after = find_join(tables, code, entry >> KIND_SHIFT, following, next_kind)
             token = entry & NO_CHARACTER
             if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == NO_CHARACTER:
-                n = _append(tables, scratch, n, word & _BYTE)
-                n = _append(tables, scratch, n, word >> _BYTE_BITS & _BYTE)
-                n = _append(tables, scratch, n, word >> _SIXTEEN_BITS & _BYTE)
+                n = _append(tables, scratch, n, word & LOW_BYTE)
+                n = _append(tables, scratch, n, word >> EIGHT & LOW_BYTE)
+                n = _append(tables, scratch, n, word >> SIXTEEN & LOW_BYTE)
             else:
                 n = _append(tables, scratch, n, token)
             at += THREE
         else:
-            n = _append(tables, scratch, n, word & _BYTE)
+            n = _append(tables, scratch, n, word & LOW_BYTE)
             at += ONE
             after = ANY_JOIN if at < stop else NO_JOIN
         before = after

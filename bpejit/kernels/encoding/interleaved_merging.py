@@ -20,7 +20,8 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, store_u64
 from bpejit.jit.simd import begin_merge, write_tokens
-from bpejit.kernels.constants import ONE, SHORT_KEY_BYTES, TWO, ZERO
+from bpejit.kernels.common.keys import LENGTH_SHIFT
+from bpejit.kernels.constants import HIGH_BITS, LAST_BIT, ONE, SHORT_KEY_BYTES, TWO, ZERO
 from bpejit.kernels.encoding.pretoken_cache import find_cache_slot, insert_pretoken
 from bpejit.kernels.encoding.row_merging import MAX_ROWS, ROW_WORDS, SIZE, merge_rows
 
@@ -48,17 +49,14 @@ _ROW = np.uint64(ROW_WORDS)
 _MAX_NEW, _MAX_GAPS = np.uint64(MAX_ROWS), np.uint64(MAX_DEFERRED)
 
 _ABOVE_SHORT = np.uint64((SHORT_KEY_BYTES + 1) << 56)
-_LENGTH_SHIFT = np.uint64(56)
-_NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
 _NOT_ASCII_HIGH = np.uint64(0x0080_8080_8080_8080)
-_BIT_MASK = np.uint64(63)
 _RECENT = np.uint64(RECENT_SPANS - 1)
 
 
 @inline
 def is_deferrable(deferred, low, high):
     """Return True if a new pre-token is ASCII and at most 15 bytes long, and there is room for another one in `deferred`."""
-    if high >= _ABOVE_SHORT or (low & _NOT_ASCII) | (high & _NOT_ASCII_HIGH) != ZERO:
+    if high >= _ABOVE_SHORT or (low & HIGH_BITS) | (high & _NOT_ASCII_HIGH) != ZERO:
         return False
     return deferred[N_NEW] < _MAX_NEW and deferred[N_DEFERRED] < _MAX_GAPS
 
@@ -73,7 +71,7 @@ def enough_deferred(deferred):
 def defer(deferred, low, high, home, start, span, n_out):
     """Leave a gap at `n_out` for a pre-token for which `is_deferrable` is true; return the new `n_out`."""
     n_new = deferred[N_NEW]
-    bit = ONE << ((home >> TWO) & _BIT_MASK)
+    bit = ONE << ((home >> TWO) & LAST_BIT)
     number = n_new
     if deferred[_SEEN] & bit != ZERO:
         number = ZERO
@@ -129,7 +127,7 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
     n_new = deferred[N_NEW]
     i = ZERO
     while i < n_new:
-        length = deferred[_HIGH + i] >> _LENGTH_SHIFT
+        length = deferred[_HIGH + i] >> LENGTH_SHIFT
         scratch[SIZE + i] = length
         begin_merge(text, deferred[_START + i], length, tables.byte_pairs, scratch, i * _ROW)
         i += ONE

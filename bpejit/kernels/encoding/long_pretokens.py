@@ -26,7 +26,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.common.keys import BATCH, BATCH_WORDS, LONG_TAG, equal_bytes, span_key
-from bpejit.kernels.constants import FOUR, HALF, LOW_HALF, ONE, POSITION_MASK, SHORT_KEY_BYTES, THREE, TWO, ZERO
+from bpejit.kernels.constants import END_POSITION, FOUR, HALF, LAST_BIT, LOW_HALF, ONE, SHORT_KEY, SIX, THREE, TWO, ZERO
 from bpejit.kernels.encoding.pretoken_cache import (
     ARENA_SLACK,
     IN_ARENA,
@@ -71,10 +71,7 @@ NO_RECORD = IN_ARENA
 LONG_HASHES = np.uint64(BATCH_WORDS * BATCH)
 """Where the hashes of long pre-tokens begin in `WorkspaceArrays.batch`."""
 
-_POSITION = np.uint64(POSITION_MASK)
-_SHORT = np.uint64(SHORT_KEY_BYTES)
 _SEEN_SHIFT = np.uint64(32)  # the lower bits select the entry
-_WORD_BITS, _WORD_MASK = np.uint64(6), np.uint64(63)
 
 
 @inline
@@ -110,7 +107,9 @@ def make_cache_keys(text, start, ends, span, size, workspace):
         end = np.uint64(ends[span])
         low, high, hashed = span_key(text, start, end)
         word = (hashed & mask) * FOUR
-        if end - start <= _SHORT:  # compiled as one branch with that in `span_key`; with `high` instead, passes took 7 % longer
+        if (
+            end - start <= SHORT_KEY
+        ):  # compiled as one branch with that in `span_key`; with `high` instead, passes took 7 % longer
             prefetch(slots, word)
         elif high >= LONG_TAG:
             word = ZERO
@@ -121,7 +120,7 @@ def make_cache_keys(text, start, ends, span, size, workspace):
         batch[k + ONE] = high
         batch[k + TWO] = word
         k += THREE
-        start = end & _POSITION
+        start = end & END_POSITION
         span += ONE
     return n_long
 
@@ -239,8 +238,8 @@ def mark_seen(workspace, hashed):
         return True
     seen_once = workspace.seen_once
     bit_index = hashed >> _SEEN_SHIFT
-    word = (bit_index >> _WORD_BITS) & np.uint64(seen_once.size - 1)
-    bit = ONE << (bit_index & _WORD_MASK)
+    word = (bit_index >> SIX) & np.uint64(seen_once.size - 1)
+    bit = ONE << (bit_index & LAST_BIT)
     known = seen_once[word] & bit != ZERO
     if known:
         progress[N_RECURRED] += 1

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, prefetch
-from bpejit.kernels.constants import DONE, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, MIX, NEED_SPACE, ONE, TWO, ZERO
 
 MAX_TOKENS = (1 << 21) - 1
 """Largest number of internal tokens: a rule has 21 bits for each."""
@@ -52,9 +52,7 @@ RANK_MASK = np.uint64(MAX_RANKS)
 """Mask of the rank plus 1 in a rule."""
 
 _N_DISPLACEMENTS = 256
-_BYTE_BITS = np.uint64(8)
 _TOKEN_BITS = np.uint64(21)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 _PLACE_SHIFT, _STEP_SHIFT = np.uint64(20), np.uint64(44)
 
 
@@ -94,7 +92,7 @@ def _place(merges, hashed, displacement):
 @inline
 def find_place(tables, left, right):
     """Return the index of the only slot of `merges` that may have a pair of tokens."""
-    hashed = fold_multiply(left << _TOKEN_BITS | right, _MIX)
+    hashed = fold_multiply(left << _TOKEN_BITS | right, MIX)
     displacement = np.uint64(tables.displacements[hashed & np.uint64(tables.displacements.size - 1)])
     return _place(tables.merges, hashed, displacement)
 
@@ -135,7 +133,7 @@ def rank_bytes(text, start, length, byte_pairs, scratch, ranks):
     while i + ONE < length:
         scratch[i] = token
         following = np.uint64(text[start + i + ONE])
-        scratch[ranks + i] = byte_pairs[token << _BYTE_BITS | following]
+        scratch[ranks + i] = byte_pairs[token << EIGHT | following]
         token = following
         i += ONE
     scratch[i] = token
@@ -205,7 +203,7 @@ def build_merges(rules, merges, displacements, first, following):
     mask = np.uint64(displacements.size - 1)
     largest = 0
     for i in range(rules.size):
-        number = fold_multiply(rules[i] >> RIGHT_SHIFT, _MIX) & mask
+        number = fold_multiply(rules[i] >> RIGHT_SHIFT, MIX) & mask
         following[i] = first[number]
         first[number] = i
         n = np.int64(displacements[number]) + 1
@@ -222,7 +220,7 @@ def build_merges(rules, merges, displacements, first, following):
                 n_placed = 0
                 i = first[number]
                 while i >= 0:
-                    place = _place(merges, fold_multiply(rules[i] >> RIGHT_SHIFT, _MIX), np.uint64(displacement))
+                    place = _place(merges, fold_multiply(rules[i] >> RIGHT_SHIFT, MIX), np.uint64(displacement))
                     if merges[place] != NO_RULE:
                         break
                     merges[place] = rules[i]
@@ -235,7 +233,7 @@ def build_merges(rules, merges, displacements, first, following):
                     break
                 i = first[number]
                 for _ in range(n_placed):
-                    merges[_place(merges, fold_multiply(rules[i] >> RIGHT_SHIFT, _MIX), np.uint64(displacement))] = NO_RULE
+                    merges[_place(merges, fold_multiply(rules[i] >> RIGHT_SHIFT, MIX), np.uint64(displacement))] = NO_RULE
                     i = following[i]
             if not found:
                 return NEED_SPACE

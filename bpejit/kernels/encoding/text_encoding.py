@@ -9,7 +9,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, store_u64
 from bpejit.kernels.common.array_addresses import make_reader
-from bpejit.kernels.constants import DONE, FOUR, HALF, ONE, POSITION_MASK, TWO
+from bpejit.kernels.constants import DONE, END_POSITION, FOUR, HALF, ONE, TWO
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.encoding.pretoken_cache import (
@@ -26,7 +26,8 @@ from bpejit.kernels.encoding.pretoken_cache import (
 )
 from bpejit.kernels.encoding.span_encoding import encode_spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
-from bpejit.kernels.splitting.spans import MIN_ENDS, NEED_CALL, POSITION, split_spans
+from bpejit.kernels.splitting.automaton_runner import NEED_CALL, POSITION
+from bpejit.kernels.splitting.spans import MIN_ENDS, split_spans
 
 _ALMOST = np.uint64(0x7FFF_FFFF_7FFF_FFFF)
 _TOP_BITS = np.uint64(0x8000_0000_8000_0000)
@@ -123,14 +124,6 @@ def store_id_stops(workspace):
     progress[FIRST_DOCUMENT] = progress[NEXT_DOCUMENT]
 
 
-@inline
-def all_documents_split(workspace):
-    """Return True if no text is left to split."""
-    return workspace.progress[NEXT_DOCUMENT] == workspace.progress[N_DOCUMENTS]
-
-
-_POSITION = np.uint64(POSITION_MASK)
-
 _read_automaton = make_reader(SplitAutomaton)
 _read_tables = make_reader(EncoderTables)
 _read_workspace = make_reader(WorkspaceArrays)
@@ -200,7 +193,7 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
             store_id_stops(workspace)
             progress[NEXT_SPAN] = 0
             progress[N_SPANS] = 0
-            if all_documents_split(workspace):
+            if progress[NEXT_DOCUMENT] == progress[N_DOCUMENTS]:
                 return DONE
             progress[N_SPANS] = split_documents(text, pattern, workspace)
             continue
@@ -209,7 +202,7 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
             progress[NEXT_SPAN] = 0
             return DONE
         n_spans = split_spans(text, stop, final, pattern, split_state, ends)
-        while n_spans > 0 and np.int64(ends[n_spans - 1] & _POSITION) > limit:
+        while n_spans > 0 and np.int64(ends[n_spans - 1] & END_POSITION) > limit:
             n_spans -= 1
         progress[NEXT_SPAN] = 0
         progress[N_SPANS] = n_spans

@@ -23,7 +23,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.simd import lowest_rank
-from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, ONE, THREE, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank
 
 WINDOW = 256
@@ -48,7 +48,6 @@ END_OF_LIST = np.uint64(0xFFFF_FFFF)
 """Link before the first token of a list, and after the last."""
 
 _LIST_START = np.uint64(LIST_START)
-_BYTE_BITS = np.uint64(8)
 _FANOUT_BITS = np.uint64(4)
 _FANOUT_MASK = np.uint64(FANOUT - 1)
 _MARGIN_BITS = np.uint64(3)
@@ -105,7 +104,7 @@ def _build_list(text, start, length, byte_pairs, scratch, ranks):
         if at + ONE < length:
             following = np.uint64(text[start + at + ONE])
             scratch[node + TWO] = at + ONE
-            scratch[ranks + at] = byte_pairs[token << _BYTE_BITS | following]
+            scratch[ranks + at] = byte_pairs[token << EIGHT | following]
             token = following
         else:
             scratch[node + TWO] = END_OF_LIST

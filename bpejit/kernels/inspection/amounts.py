@@ -7,7 +7,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
 from bpejit.kernels.common.characters import read_character
-from bpejit.kernels.constants import EIGHT, HALF, ONE, SIXTEEN, ZERO
+from bpejit.kernels.constants import EIGHT, HALF, HIGH_BITS, LAST_BIT, LOW_BYTE, ONE, SEVEN, SIXTEEN, ZERO
 
 CHARACTERS, STARTS_IN_WORD, ENDS_IN_WORD, FIRST_SCRIPT, LAST_SCRIPT = range(5)
 """Indices of the results of `count_words`."""
@@ -21,10 +21,8 @@ SPACE = 0x80
 
 _SCRIPT = np.uint64(SPACE - 1)
 
-_HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 _FROM_09, _FROM_0E, _FROM_1C, _FROM_21 = (np.uint64(0x0101_0101_0101_0101 * (0x80 - byte)) for byte in (0x09, 0x0E, 0x1C, 0x21))
-_SEVEN, _FIFTEEN, _LAST_BIT = np.uint64(7), np.uint64(15), np.uint64(63)
-_LOW_BYTE = np.uint64(0xFF)
+_FIFTEEN = np.uint64(15)
 
 
 @kernel
@@ -55,15 +53,15 @@ def ascii_space_bits(word):
     # The sum of a byte and 0x80 - n has the high bit if the byte is at least n.
     line = (word + _FROM_09) & ~(word + _FROM_0E)
     blank = (word + _FROM_1C) & ~(word + _FROM_21)
-    return (line | blank) & _HIGH_BITS
+    return (line | blank) & HIGH_BITS
 
 
 @inline
 def count_high_bits(word):
     """Return the number of bytes that are 0x80, of eight that are 0 or 0x80."""
-    pairs = (word >> _SEVEN) + (word >> _FIFTEEN)
+    pairs = (word >> SEVEN) + (word >> _FIFTEEN)
     fours = pairs + (pairs >> SIXTEEN)
-    return (fours + (fours >> HALF)) & _LOW_BYTE
+    return (fours + (fours >> HALF)) & LOW_BYTE
 
 
 @kernel
@@ -101,12 +99,12 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
         while at < stop:
             if one_script and at + EIGHT <= stop:
                 word = load_u64(text, at)
-                if word & _HIGH_BITS == ZERO:
+                if word & HIGH_BITS == ZERO:
                     spaces = ascii_space_bits(word)
-                    after_space = spaces << EIGHT | (in_word ^ ONE) << _SEVEN
+                    after_space = spaces << EIGHT | (in_word ^ ONE) << SEVEN
                     words[0] += np.int64(count_high_bits(~spaces & after_space))
-                    starts = ONE - (spaces >> _SEVEN & ONE) if at == ZERO else starts
-                    in_word = ONE - (spaces >> _LAST_BIT)
+                    starts = ONE - (spaces >> SEVEN & ONE) if at == ZERO else starts
+                    in_word = ONE - (spaces >> LAST_BIT)
                     characters += EIGHT
                     at += EIGHT
                     continue

@@ -16,6 +16,8 @@ from bpejit.jit.memory import load_u64
 from bpejit.kernels.common.characters import decode_three, is_valid_three, read_character
 from bpejit.kernels.constants import (
     EIGHT,
+    HIGH_BITS,
+    LOW_BYTE,
     ONE,
     PAIR_ROW_SHIFT,
     PAIR_SHIFT,
@@ -43,8 +45,6 @@ _KEPT_MASK = np.uint64(7)
 _FIELD = np.uint64(7)
 _PAIR_ROW_SHIFT = np.uint64(PAIR_ROW_SHIFT)
 _SECOND = np.uint64(128)
-_BYTE = np.uint64(0xFF)
-_HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 
 _WIDE_SAMPLE = np.uint64(64)
 _MANY_WIDE = 8
@@ -76,7 +76,7 @@ def _two_steps(pair_table, pair_classes, word, row, ends, out, position):
     An entry has four fields, from the lowest bit: the number of ends that both steps emit, the indices relative to `out` where
     the first and the second position are stored (three bits each), and the next row.
     """
-    column = np.uint64(pair_classes[word & _BYTE]) + np.uint64(pair_classes[_SECOND + ((word >> EIGHT) & _BYTE)])
+    column = np.uint64(pair_classes[word & LOW_BYTE]) + np.uint64(pair_classes[_SECOND + ((word >> EIGHT) & LOW_BYTE)])
     entry = np.uint64(pair_table[row + column])
     ends[out + ((entry >> THREE) & _FIELD)] = position
     ends[out + ((entry >> SIX) & _FIELD)] = position + ONE
@@ -161,7 +161,7 @@ def run_two_cursors(text, position, end, bound, final, automaton, entry, ends, o
     while position < cut and second < end:
         word = load_u64(text, position)
         second_word = load_u64(text, second)
-        if (word | second_word) & _HIGH_BITS == ZERO and position + EIGHT <= cut and second + EIGHT <= end:
+        if (word | second_word) & HIGH_BITS == ZERO and position + EIGHT <= cut and second + EIGHT <= end:
             row = (entry & ROW_MASK) << shift
             second_row = (second_entry & ROW_MASK) << shift
             for i in range(0, 8, 2):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bpejit.jit.dispatch import kernel
-from bpejit.kernels.splitting.spans import MIN_ENDS, NEED_CALL, POSITION, split_spans
+from bpejit.kernels.splitting.automaton_runner import NEED_CALL, POSITION
+from bpejit.kernels.splitting.spans import MIN_ENDS, split_spans
 
 
 @kernel

@@ -22,24 +22,7 @@ from bpejit.kernels.splitting.automaton_runner import (
     run_restart,
     run_transducer,
 )
-from bpejit.kernels.splitting.special_token_scan import SEARCH_FOUND, SEARCH_NODE, SEARCH_POSITION, next_special
-
-__all__ = [
-    "MIN_ENDS",
-    "NEED_CALL",
-    "ORDINARY_STOP",
-    "PENDING",
-    "POSITION",
-    "SEARCH_FOUND",
-    "SEARCH_NODE",
-    "SEARCH_POSITION",
-    "SPAN_START",
-    "SPECIAL_STOP",
-    "STATE_SIZE",
-    "find_cut",
-    "shift_state",
-    "split_spans",
-]
+from bpejit.kernels.splitting.special_token_scan import SEARCH_POSITION, next_special
 
 STATE_SIZE = 11
 """Number of fields of the state: see `automaton_runner`, and `special_token_scan` for the search of special tokens."""

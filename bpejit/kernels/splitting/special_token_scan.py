@@ -28,6 +28,7 @@ from bpejit.kernels.splitting.special_token_trie import (
     SUFFIX,
     find_child,
     find_entry,
+    follow_suffixes,
 )
 
 # Fields of the state of `split_spans` for the search of special tokens; the others are in `automaton_runner`.
@@ -217,12 +218,6 @@ def reach_specials(text, first, last, stop, trie, reach):
             while node != ROOT and nodes[node * NODE_WORDS + CHILDREN] == nodes[(node + 1) * NODE_WORDS + CHILDREN]:
                 node = np.int64(nodes[node * NODE_WORDS + SUFFIX])
             return stop if node == ROOT else position - nodes[node * NODE_WORDS + DEPTH]
-        byte = text[position]
-        child = find_child(trie.trie_roots, nodes, trie.trie_labels, node, byte)
-        while child == ROOT and node != ROOT:
-            node = np.int64(nodes[node * NODE_WORDS + SUFFIX])
-            if node != ROOT:
-                child = find_child(trie.trie_roots, nodes, trie.trie_labels, node, byte)
-        if child != ROOT:
-            node = child
+        node = follow_suffixes(trie.trie_roots, nodes, trie.trie_labels, node, text[position])
+        if node != ROOT:
             position += 1

@@ -163,7 +163,7 @@ def find_entry(found, last, number):
 
 
 @inline
-def _follow_suffixes(roots, nodes, labels, node, byte):
+def follow_suffixes(roots, nodes, labels, node, byte):
     """Return the child for a byte of the longest suffix of a node, including itself, that has one; ROOT if none has."""
     while True:
         child = find_child(roots, nodes, labels, node, byte)
@@ -204,7 +204,7 @@ def link_trie(roots, labels, parents, nodes, found):
         fall = np.int64(ROOT)
         last = np.int64(-1)
         if above != ROOT:
-            suffix = _follow_suffixes(roots, nodes, labels, np.int64(nodes[above * NODE_WORDS + SUFFIX]), byte)
+            suffix = follow_suffixes(roots, nodes, labels, np.int64(nodes[above * NODE_WORDS + SUFFIX]), byte)
         if is_token:
             _append(found, n, 0, depth, -1)
             last = n

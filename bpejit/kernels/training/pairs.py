@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, count_ones, fold_multiply, prefetch
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, HALF, LOW_HALF, MIX, NEED_SPACE, ONE, SEVEN, THREE, WORD_BITS, ZERO
 from bpejit.kernels.training.cells import id_at, id_mask, weight_at
 
 PAIR = np.dtype(
@@ -31,7 +31,6 @@ PAIR = np.dtype(
 """A slot of the pair table; the table's size is a power of two."""
 
 NO_SLOT = np.uint64(0xFFFF_FFFF)
-MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 NOT_FOLLOWED = np.uint64(1 << 63)
 """Instead of the index of the next posting, for a pair without a list. Large, and may increase."""
@@ -39,9 +38,6 @@ NOT_FOLLOWED = np.uint64(1 << 63)
 BITS_OF_SLOT = 4
 """Number of bits in the set of pairs for each slot of the pair table."""
 
-SEVEN = np.uint64(7)
-
-WORD_BITS = np.uint64(64)
 
 BATCH_WORDS = np.uint64(4)
 """Number of words of selected positions whose slots of the pair table are prefetched together."""
@@ -62,7 +58,7 @@ def pair_key(left, right):
 @inline
 def hash_pair(key):
     """Return a 64-bit hash of a key."""
-    return fold_multiply(key ^ MULTIPLIER, MULTIPLIER)
+    return fold_multiply(key ^ MIX, MIX)
 
 
 @inline
