@@ -6,13 +6,12 @@ pattern, the special tokens where the settings lack them, and the tokens around 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bpejit.errors import BpejitWarning, TokenizerFormatError, shorten
+from bpejit.errors import TokenizerFormatError, shorten, warn_user
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, pair_contents, pair_obstacle, read_gpt2_pair, read_merges
@@ -137,11 +136,9 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
         return Gpt2Format().read(vocab_path, unicode=unicode)  # says that the pattern is missing
     spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
     if given is not None and pattern_source(given) not in spellings:
-        warnings.warn(
+        warn_user(
             f"`{vocab_path}` is read with the pattern {shorten(given)}, without the tokens and settings beside it, which are "
-            f"for the pattern {found}",
-            BpejitWarning,
-            stacklevel=2,
+            f"for the pattern {found}"
         )
         return Gpt2Format().read(vocab_path, pattern=pattern, unicode=unicode)
     pair = {
@@ -159,11 +156,9 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
     if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
         return replace(Gpt2Format().read(vocab_path, unicode=unicode), config=config)  # as it was before it was exported
     if given is None:
-        warnings.warn(
+        warn_user(
             f"`{vocab_path}` does not contain a split pattern; it is read with the pattern {found}, since a file beside it "
-            f"names the class {class_name}; pass `pattern=` for another",
-            BpejitWarning,
-            stacklevel=2,
+            f"names the class {class_name}; pass `pattern=` for another"
         )
     try:
         return model_from_json(content, unicode=unicode or (known.unicode if known else None) or TOOLS_UNICODE, config=config)

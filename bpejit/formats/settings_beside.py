@@ -10,12 +10,11 @@ files give it; flags in the files replace those of the tokenizer. Model, normali
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bpejit.errors import BpejitError, BpejitWarning, TokenizerFormatError, shorten
+from bpejit.errors import BpejitError, TokenizerFormatError, shorten, warn_user
 from bpejit.formats.huggingface_writing import CONFIG_FILE, FLAG_ORDER
 from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model, pattern_source
@@ -183,14 +182,10 @@ def warn_of_rebuilt(model: Model, path: Path, class_name: str | None) -> None:
     kind, preset = REBUILT[class_name]
     normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
     if (normalizer and normalizer["type"], pattern_source(model.pattern)) != (kind, PRESETS[preset]):
-        _warn(
+        warn_user(
             f"a file beside `{path}` names the class {class_name}, for which transformers 5 makes another normalizer and "
             "pre-tokenizer than the file has, and so may give other ids; here they are those of the file, as in transformers 4"
         )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, BpejitWarning, stacklevel=2)
 
 
 def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> TokenizerConfig:
@@ -213,7 +208,7 @@ def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> Tok
         doubtful = (token for token in doubtful if isinstance(token, dict))
     unnamed = {*map(_text, doubtful)} - {*known, *own, *map(_text, extra), *content["model"]["vocab"]}
     if unnamed:
-        _warn(
+        warn_user(
             f"`{folder}` does not name {', '.join(map(shorten, sorted(unnamed)))}, which the class {class_name} adds to the "
             "vocabulary in transformers 4, as here; transformers 5 may not: name the special tokens in tokenizer_config.json"
         )
@@ -245,7 +240,7 @@ def _defaults(class_name: str | None, folder: Path) -> dict[str, Any]:
     """Return the settings that a class has where the files lack them."""
     found = DEFAULTS.get(class_name or "PreTrainedTokenizer")
     if found is None:
-        _warn(
+        warn_user(
             f"`{folder}` has the class {class_name}, which bpejit does not know; it is read as PreTrainedTokenizerFast, "
             "and transformers may add other tokens to a text"
         )
@@ -259,7 +254,7 @@ def _set_prefix(content: dict[str, Any], prefix: bool, class_name: str | None, f
         return
     content["pre_tokenizer"] = {**before, "add_prefix_space": prefix}
     if class_name not in REBUILT:
-        _warn(
+        warn_user(
             f"`{folder}` has add_prefix_space {prefix} in its settings (False if they lack it), and {not prefix} in the file "
             "of the tokenizer; here the settings count, as in transformers 4, and transformers 5 follows the file"
         )
@@ -308,7 +303,7 @@ def _add(
     moved = [(token["content"], number) for number, token in declared if own[token["content"]][0] != number]
     if moved:
         text, number = moved[0]
-        _warn(
+        warn_user(
             f"the settings beside the tokenizer give {shorten(text)} the id {number}, and transformers gives it "
             f"{own[text][0]}, as here ({len(moved)} such token{'s' if len(moved) > 1 else ''}); correct added_tokens_decoder "
             f"or {ADDED_FILE} if that is not meant"

@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit.arrays import ByteStrings, distinct, padded_text
-from bpejit.errors import BpejitWarning, PatternError, TokenizerFormatError, shorten
+from bpejit.errors import PatternError, TokenizerFormatError, shorten, warn_user
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.missing_parts import (
     RANK_FILES,
@@ -142,11 +141,9 @@ def _known_content(data: bytes, path: StrPath) -> Known:
         )
     published = RANK_FILES[names[0]]
     others = "".join(f", not of {name}, which has the same tokens" for name in names[1:])
-    warnings.warn(
+    warn_user(
         f"`{path}` has the content of the published {names[0]}, and is read with its pattern {published.pattern} and its "
-        f"{len(published.special_tokens)} special tokens{others}; pass `pattern=` and `special_tokens=` for others",
-        BpejitWarning,
-        stacklevel=2,
+        f"{len(published.special_tokens)} special tokens{others}; pass `pattern=` and `special_tokens=` for others"
     )
     return published
 
