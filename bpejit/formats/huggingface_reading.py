@@ -25,7 +25,7 @@ from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class
 from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.json_fields import Fields, canonical, components, read_byte_level, refused, unsupported
+from bpejit.normalization.json_fields import AGAIN, Fields, canonical, components, read_byte_level, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
@@ -45,8 +45,6 @@ _LONGEST_TOKEN = 1 << 16
 _ADDED_VALUES = itemgetter("id", "content", *TokenFlags._fields)
 
 _ADDED_KEYS = {"id", "content", *TokenFlags._fields}
-
-_AGAIN = "correct the file, or get it again"
 
 
 class HuggingFaceFormat(TokenizerFormat):
@@ -205,7 +203,7 @@ def _read_options(fields: Fields, inferred: str) -> bool:
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         value = fields.take(key, str, type(None), default=None)
         if value:
-            raise refused(f"model.{key}", f"is {shorten(value)}, which is not for byte-level text; expected null", _AGAIN)
+            raise refused(f"model.{key}", f"is {shorten(value)}, which is not for byte-level text; expected null", AGAIN)
     # These have no effect: they concern characters that are not in the vocabulary, and all bytes are in it.
     fields.take("unk_token", str, type(None), default=None)
     fields.take("fuse_unk", bool, default=False)
@@ -219,7 +217,7 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     for text, number in vocab.items():
         if type(number) is not int or not 0 <= number < 1 << 32:
             raise refused(
-                "model.vocab", f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0", _AGAIN
+                "model.vocab", f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0", AGAIN
             )
         if number in texts:
             raise refused(
@@ -254,13 +252,13 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
             tokens = merge
         pair = tuple(tokens) if isinstance(tokens, list) else ()
         if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
-            raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", _AGAIN)
+            raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", AGAIN)
         left, right = pair
         if left not in strings or right not in strings or left + right not in strings:
             token = next(token for token in (left, right, left + right) if token not in strings)
             if token in vocab:
                 raise _refused_merge(number, merge, ", which is not byte-level text", "use a byte-level tokenizer")
-            raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", _AGAIN)
+            raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
         pairs.pop(pair, None)
         pairs[pair] = None
     return list(pairs)
