@@ -80,12 +80,6 @@ PUBLIC_FILES = (TOKENIZER_FILE, CONFIG_FILE, OWN_FILE)
 _AGAIN = "restore the file, or save the tokenizer again"
 
 
-def recover_own_file(folder: Path) -> None:
-    """Complete or undo what an interrupted run left in a folder."""
-    if not (folder / OWN_FILE).exists():
-        recover_description(folder / OWN_FILE, error=TokenizerFormatError)
-
-
 def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     """Return the model in a folder that `save_folder` wrote.
 
@@ -104,7 +98,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     """
     folder = Path(path)
     own_path = folder / OWN_FILE
-    recover_own_file(folder)
+    recover_description(own_path, error=TokenizerFormatError)
     if not own_path.exists():
         raise TokenizerFormatError(
             f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "

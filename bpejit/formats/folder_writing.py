@@ -22,7 +22,6 @@ from bpejit.formats.folder import (
     PUBLIC_FILES,
     TOKENIZER_FILE,
     load_folder,
-    recover_own_file,
 )
 from bpejit.formats.huggingface_writing import (
     CONFIG_FILE,
@@ -37,6 +36,7 @@ from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, writ
 from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
 from bpejit.splitting.presets import Pattern
+from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, creating_folder
 from bpejit.storage.outputs import check_output_folder, check_outputs
 
@@ -59,12 +59,12 @@ class FolderFormat(TokenizerFormat):
 
     def find(self, folder: Path) -> list[Path]:
         """Return the folder itself if bpejit wrote it."""
-        recover_own_file(folder)
+        recover_description(folder / OWN_FILE, error=TokenizerFormatError)
         return [folder] if (folder / OWN_FILE).exists() else []
 
     def locate(self, file: Path) -> Path | None:
         """Return the folder of a file that bpejit wrote."""
-        recover_own_file(file.parent)
+        recover_description(file.parent / OWN_FILE, error=TokenizerFormatError)
         named = without_gz(file).name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE)
         return file.parent if named and (file.parent / OWN_FILE).exists() else None
 

@@ -16,7 +16,7 @@ from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, pair_contents, pair_obstacle, read_gpt2_pair, read_merges
 from bpejit.formats.huggingface_writing import CONFIG_FILE, byte_level, gpt2_config_json, pre_tokenizer_for
-from bpejit.formats.missing_parts import TOOLS_UNICODE, recover_files, sidecar_json, sidecar_path
+from bpejit.formats.missing_parts import TOOLS_UNICODE, sidecar_json, sidecar_path
 from bpejit.formats.settings_beside import (
     PATTERNS,
     ROBERTA_CLASSES,
@@ -31,6 +31,7 @@ from bpejit.model import Model, pattern_source
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.splitting.presets import PRESETS, Pattern
+from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
 from bpejit.storage.outputs import check_output_folder, check_outputs
 from bpejit.tokenizer_config import TokenizerConfig
@@ -66,7 +67,7 @@ class Gpt2Format(TokenizerFormat):
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a vocabulary and the merges beside it; a pattern is needed unless they are known."""
-        recover_files(path)
+        recover_description(sidecar_path(path), error=TokenizerFormatError)
         known = known_pair(path, read_file(path, error=TokenizerFormatError, what="vocabulary"))
         pattern = given.get("pattern")
         specials = given.get("special_tokens")
@@ -127,7 +128,7 @@ def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None
     from bpejit.formats.huggingface_reading import distinct_fields, model_from_json  # not at the top: it takes 30 ms
 
     folder, class_name = vocab_path.parent, class_of(vocab_path.parent)
-    recover_files(vocab_path)
+    recover_description(sidecar_path(vocab_path), error=TokenizerFormatError)
     data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
     known = known_pair(vocab_path, data)
     given = pattern or (known.pattern if known is not None else None)

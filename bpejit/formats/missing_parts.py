@@ -30,7 +30,6 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields
 from bpejit.splitting.presets import PRESETS
-from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
 
 FORMAT = "bpejit sidecar"
@@ -209,18 +208,6 @@ def sidecar_json(model: Model, data: bytes) -> bytes:
     if model.unicode is not None:
         fields["unicode"] = model.unicode
     return json.dumps(fields, indent=2).encode("ascii") + b"\n"
-
-
-def recover_files(path: StrPath) -> None:
-    """Recover a file and its sidecar after an interrupted run. Call this before reading the file.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If another process is replacing them, or they cannot be recovered.
-    """
-    if not sidecar_path(path).exists():
-        recover_description(sidecar_path(path), error=TokenizerFormatError)
 
 
 def read_sidecar(path: StrPath, data: bytes) -> Known | None:

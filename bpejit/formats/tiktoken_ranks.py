@@ -27,7 +27,6 @@ from bpejit.formats.missing_parts import (
     find_rank_file,
     names_of_content,
     read_sidecar,
-    recover_files,
     sidecar_json,
     sidecar_path,
 )
@@ -36,6 +35,7 @@ from bpejit.jit import dispatch
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.model import Model, pattern_source
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
+from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_not_stream, check_outputs
 from bpejit.utf8 import has_surrogates
@@ -75,7 +75,7 @@ class TiktokenFormat(TokenizerFormat):
             raise TokenizerFormatError(
                 f"`{path}` does not contain the ids of special tokens; expected `special_tokens=` with their ids: pass a dict"
             )
-        recover_files(path)
+        recover_description(sidecar_path(path), error=TokenizerFormatError)
         data = read_tokenizer_file(path, what="rank file")
         tokens = parse_ranks(data, path)
         known_unicode: str | None = TOOLS_UNICODE

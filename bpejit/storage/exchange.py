@@ -284,7 +284,9 @@ def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError, tr
 
 
 def recover_description(description: Path, *, error: type[BpejitError]) -> None:
-    """Recover a description that a reader does not find. Nothing happens unless a journal lists it (see `recover`)."""
+    """Recover a description that does not exist. Nothing happens unless a journal lists it (see `recover`)."""
+    if description.exists():
+        return
     description = Path(os.path.realpath(description))
     if journal_path(description).exists():
         _recover_folder(description.parent, {description}, error)

@@ -110,10 +110,9 @@ def described_format(path: StrPath) -> str | None:
     whose reader reports what is wrong.
     """
     described = description_path(path)
+    recover_description(described, error=TokenFileError)
     if not described.exists():
-        recover_description(described, error=TokenFileError)
-        if not described.is_file():
-            return None
+        return None
     try:
         return str(json.loads(described.read_bytes())["file_format"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -129,10 +128,9 @@ def read_description(path: StrPath) -> Description | None:
         If it is broken, or of a later version.
     """
     described = description_path(path)
+    recover_description(described, error=TokenFileError)
     if not described.exists():
-        recover_description(described, error=TokenFileError)
-        if not described.exists():
-            return None
+        return None
     fields = parse_json(
         read_file(described, error=TokenFileError, what="description of a token file"), described, error=TokenFileError
     )
