@@ -16,7 +16,7 @@ from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, pair_contents, pair_obstacle, read_gpt2_pair, read_merges
 from bpejit.formats.huggingface_writing import CONFIG_FILE, byte_level, gpt2_config_json, pre_tokenizer_for
-from bpejit.formats.missing_parts import TOOLS_UNICODE, sidecar_json, sidecar_path
+from bpejit.formats.missing_parts import TOOLS_UNICODE, Known, sidecar_json, sidecar_path
 from bpejit.formats.settings_beside import (
     PATTERNS,
     ROBERTA_CLASSES,
@@ -69,24 +69,21 @@ class Gpt2Format(TokenizerFormat):
         """Return the model in a vocabulary and the merges beside it; a pattern is needed unless they are known."""
         recover_description(sidecar_path(path), error=TokenizerFormatError)
         known = known_pair(path, read_file(path, error=TokenizerFormatError, what="vocabulary"))
-        pattern = given.get("pattern")
-        specials = given.get("special_tokens")
+        pattern, specials = given.get("pattern"), given.get("special_tokens")
         if known is None and pattern is None:
             raise TokenizerFormatError(
                 f"`{path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
                 "sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
             )
-        if known is not None:
-            pattern = known.pattern if pattern is None else pattern
-            specials = known.special_tokens if specials is None else specials
-        assert pattern is not None
+        found = known or Known("", {})
+        specials = found.special_tokens if specials is None else specials
         return read_gpt2_pair(
             path,
             path.with_name(MERGES_FILE),
             specials,
             special_ids=specials if isinstance(specials, Mapping) else None,
-            pattern=pattern,
-            unicode=given.get("unicode") or (TOOLS_UNICODE if known is None else known.unicode),
+            pattern=found.pattern if pattern is None else pattern,
+            unicode=given.get("unicode") or found.unicode,
         )
 
     def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:

@@ -22,7 +22,6 @@ from bpejit.errors import PatternError, TokenizerFormatError, shorten, warn_user
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.missing_parts import (
     RANK_FILES,
-    TOOLS_UNICODE,
     Known,
     find_rank_file,
     names_of_content,
@@ -78,24 +77,20 @@ class TiktokenFormat(TokenizerFormat):
         recover_description(sidecar_path(path), error=TokenizerFormatError)
         data = read_tokenizer_file(path, what="rank file")
         tokens = parse_ranks(data, path)
-        known_unicode: str | None = TOOLS_UNICODE
+        known: Known | None = None
         if pattern is None or special_tokens is None:
             known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
             if known is None and pattern is None:
                 known = _known_content(data, path)
-            if known is not None:
-                pattern = known.pattern if pattern is None else pattern
-                special_tokens = known.special_tokens if special_tokens is None else special_tokens
-                known_unicode = known.unicode
-        assert pattern is not None
+        found = known or Known("", {})
         try:
             return Model(
                 tokens=tokens,
                 merges=[],
-                special_tokens=dict(special_tokens or {}),
-                pattern=pattern,
+                special_tokens=dict(found.special_tokens if special_tokens is None else special_tokens),
+                pattern=found.pattern if pattern is None else pattern,
                 ranked=True,
-                unicode=given.get("unicode") or known_unicode,
+                unicode=given.get("unicode") or found.unicode,
             )
         except TokenizerFormatError as error:
             raise TokenizerFormatError(f"`{path}`: {error}") from error
