@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from functools import cached_property
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -148,12 +148,6 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
         return tuple(
             zip(map(tokens.__getitem__, self.lefts.tolist()), map(tokens.__getitem__, self.rights.tolist()), strict=True)
         )
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[bytes, bytes]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[tuple[bytes, bytes], ...]: ...
 
     def __getitem__(self, index: Any) -> Any:
         return self.pairs[index]

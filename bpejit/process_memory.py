@@ -37,7 +37,7 @@ def trim_heap() -> None:
     Call it between two stages if the first one had large arrays. The second stage has arrays of other sizes and could not
     reuse the freed memory, which would count towards the peak. It takes about a millisecond.
     """
-    trim = _malloc_trim()
+    trim = _function_of_libc("malloc_trim", ctypes.c_size_t)
     if trim is not None:
         trim(0)
 
@@ -52,29 +52,20 @@ def release(array: Array) -> None:
     the peak is lower, and on a virtual machine, the first touch of memory that was released a moment before takes 0.13 ms per
     MB, and of other memory up to 5 ms.
     """
-    advise = _madvise()
+    advise = _function_of_libc("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (array.ctypes.data + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if advise is not None and begin < end:
+    if advise is not None and sys.platform == "linux" and begin < end:
         advise(begin, end - begin, mmap.MADV_DONTNEED)
 
 
 @functools.cache
-def _madvise() -> Callable[[int, int, int], int] | None:
-    if sys.platform != "linux":
-        return None
-    found = ctypes.CDLL(None).madvise
-    found.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return found  # type: ignore[no-any-return]
-
-
-@functools.cache
-def _malloc_trim() -> Callable[[int], int] | None:
+def _function_of_libc(name: str, *types: type) -> Callable[..., int] | None:
     try:
-        found = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # not glibc; Windows requires a name
+        found = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError, TypeError):  # another library, without it; Windows requires a name
         return None
-    found.argtypes = [ctypes.c_size_t]
+    found.argtypes = types
     return found  # type: ignore[no-any-return]
 
 

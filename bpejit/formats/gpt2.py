@@ -281,7 +281,6 @@ def pair_contents(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
             )
         texts[token_id] = text
         taken |= forms
-    lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
-    vocab = "{" + ", ".join(lines) + "}"
+    vocab = json.dumps({texts[token_id]: token_id for token_id in sorted(texts)}, ensure_ascii=False)
     merges = "".join(f"{encode_byte_characters(left)} {encode_byte_characters(right)}\n" for left, right in merge_list)
     return vocab.encode(), f"{VERSION_LINE}\n{merges}".encode()
