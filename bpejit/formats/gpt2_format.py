@@ -30,7 +30,7 @@ from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.pipeline_config import TokenFlags
-from bpejit.splitting.presets import PRESETS, Pattern
+from bpejit.splitting.presets import PRESETS
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
 from bpejit.storage.outputs import check_output_folder, check_outputs
@@ -90,7 +90,49 @@ class Gpt2Format(TokenizerFormat):
         """Return the model in a pair with the tokens and settings beside it; without these if `special_tokens` are given."""
         if given.get("special_tokens") is not None or not has_settings(path.parent):
             return self.read(path, **given)
-        return _load_pair_with_settings(path, pattern=given.get("pattern"), unicode=given.get("unicode"))
+        from bpejit.formats.huggingface_reading import distinct_fields, model_from_json  # not at the top: it takes 30 ms
+
+        pattern = given.get("pattern")
+        folder, class_name = path.parent, class_of(path.parent)
+        recover_description(sidecar_path(path), error=TokenizerFormatError)
+        data = read_file(path, error=TokenizerFormatError, what="vocabulary")
+        known = known_pair(path, data)
+        chosen = pattern or (known.pattern if known is not None else None)
+        found = PATTERNS.get(class_name or "GPT2Tokenizer", "gpt2")
+        if chosen is None and class_name not in PATTERNS:
+            return self.read(path, **given)  # says that the pattern is missing
+        spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
+        if chosen is not None and pattern_source(chosen) not in spellings:
+            warn_user(
+                f"`{path}` is read with the pattern {shorten(chosen)}, without the tokens and settings beside it, which are "
+                f"for the pattern {found}"
+            )
+            return self.read(path, **given)
+        pair = {
+            "normalizer": {"type": "NFC"} if found == "qwen2" else None,
+            "pre_tokenizer": pre_tokenizer_for(PRESETS[found]),
+            "decoder": byte_level(),
+            "model": {
+                "type": "BPE",
+                "vocab": parse_json(data, path, error=TokenizerFormatError, hook=distinct_fields),
+                "merges": [list(map(encode_byte_characters, two)) for two in read_merges(path.with_name(MERGES_FILE))],
+            },
+        }
+        content, config = apply_settings(pair, folder, class_name or "GPT2Tokenizer")
+        content["post_processor"] = _post_processor(content, config, class_name, folder)
+        if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
+            return replace(self.read(path, **given), config=config)  # as it was before it was exported
+        if chosen is None:
+            warn_user(
+                f"`{path}` does not contain a split pattern; it is read with the pattern {found}, since a file beside it "
+                f"names the class {class_name}; pass `pattern=` for another"
+            )
+        unicode = given.get("unicode") or (known and known.unicode) or TOOLS_UNICODE
+        try:
+            return model_from_json(content, unicode=unicode, config=config)
+        except TokenizerFormatError as error:
+            self.read(path, pattern=found)  # raises an error of the two files alone
+            raise TokenizerFormatError(f"`{path}`, with the settings beside it: {error}") from error
 
     def outputs(self, path: StrPath) -> list[Path]:
         """Return the paths of vocabulary, merges, configuration, sidecar and bytes of tokens in a folder."""
@@ -118,51 +160,6 @@ class Gpt2Format(TokenizerFormat):
         contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
         with creating_folder(Path(path)):
             write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
-
-
-def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None, unicode: str | None = None) -> Model:
-    """Return the model in a pair and the files beside it."""
-    from bpejit.formats.huggingface_reading import distinct_fields, model_from_json  # not at the top: it takes 30 ms
-
-    folder, class_name = vocab_path.parent, class_of(vocab_path.parent)
-    recover_description(sidecar_path(vocab_path), error=TokenizerFormatError)
-    data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
-    known = known_pair(vocab_path, data)
-    given = pattern or (known.pattern if known is not None else None)
-    found = PATTERNS.get(class_name or "GPT2Tokenizer", "gpt2")
-    if given is None and class_name not in PATTERNS:
-        return Gpt2Format().read(vocab_path, unicode=unicode)  # says that the pattern is missing
-    spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
-    if given is not None and pattern_source(given) not in spellings:
-        warn_user(
-            f"`{vocab_path}` is read with the pattern {shorten(given)}, without the tokens and settings beside it, which are "
-            f"for the pattern {found}"
-        )
-        return Gpt2Format().read(vocab_path, pattern=pattern, unicode=unicode)
-    pair = {
-        "normalizer": {"type": "NFC"} if found == "qwen2" else None,
-        "pre_tokenizer": pre_tokenizer_for(PRESETS[found]),
-        "decoder": byte_level(),
-        "model": {
-            "type": "BPE",
-            "vocab": parse_json(data, vocab_path, error=TokenizerFormatError, hook=distinct_fields),
-            "merges": [list(map(encode_byte_characters, two)) for two in read_merges(vocab_path.with_name(MERGES_FILE))],
-        },
-    }
-    content, config = apply_settings(pair, folder, class_name or "GPT2Tokenizer")
-    content["post_processor"] = _post_processor(content, config, class_name, folder)
-    if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
-        return replace(Gpt2Format().read(vocab_path, unicode=unicode), config=config)  # as it was before it was exported
-    if given is None:
-        warn_user(
-            f"`{vocab_path}` does not contain a split pattern; it is read with the pattern {found}, since a file beside it "
-            f"names the class {class_name}; pass `pattern=` for another"
-        )
-    try:
-        return model_from_json(content, unicode=unicode or (known.unicode if known else None) or TOOLS_UNICODE, config=config)
-    except TokenizerFormatError as error:
-        Gpt2Format().read(vocab_path, pattern=found, unicode=unicode)  # raises an error of the two files alone
-        raise TokenizerFormatError(f"`{vocab_path}`, with the settings beside it: {error}") from error
 
 
 def _is_known(content: dict[str, Any], pair: dict[str, Any], special_tokens: dict[str, int]) -> bool:
