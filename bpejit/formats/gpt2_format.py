@@ -147,14 +147,13 @@ class Gpt2Format(TokenizerFormat):
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
         """Write `vocab.json`, `merges.txt`, `tokenizer_config.json`, a sidecar and `token_bytes.npy` to a folder."""
-        check_output_folder(path, [file.name for file in self.outputs(path)])
+        self.check_write(path, overwrite=overwrite)
         obstacle = pair_obstacle(model)
         if obstacle:
             raise TokenizerFormatError(
                 f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected a tokenizer to which "
                 "other tools give equal ids: save it in another format"
             )
-        check_outputs(self.outputs(path), overwrite=overwrite, folder=path)
         vocab_path, merges_path, config_path, sidecar, lengths_path = self.outputs(path)
         vocab, merges = pair_contents(model, vocab_path)
         contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}

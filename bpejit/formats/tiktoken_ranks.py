@@ -36,7 +36,7 @@ from bpejit.model import Model, pattern_source
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import check_not_stream, check_outputs
+from bpejit.storage.outputs import check_not_stream
 from bpejit.utf8 import has_surrogates
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TiktokenFormat(TokenizerFormat):
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
         """Write `NAME.tiktoken`, a Python module that creates a `tiktoken.Encoding`, a sidecar, and `NAME.token_bytes.npy`."""
-        check_not_stream(path, [file.name for file in self.outputs(f"NAME{SUFFIX}")])
+        self.check_write(path, overwrite=overwrite)
         ranks_path, module, sidecar, lengths_path = self.outputs(path)
         if ranks_path.suffix != SUFFIX:
             raise TokenizerFormatError(
@@ -120,7 +120,6 @@ class TiktokenFormat(TokenizerFormat):
                 "equal ids: save it in another format"
             )
         ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
-        check_outputs(self.outputs(path), overwrite=overwrite)
         contents = {ranks_path: ranks, module: _script(model, ranks_path, pattern)}
         write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
