@@ -246,14 +246,6 @@ class PretokenTable(_Record):
         if self.counts.size != self.starts.size - 1:
             raise ValueError(f"pre-token table: {self.counts.size} counts for {self.starts.size - 1} pre-tokens")
 
-    @classmethod
-    def from_counts(cls, counts: dict[bytes, int]) -> PretokenTable:
-        """Return the table of a dict, sorted by bytes."""
-        keys = sorted(counts)
-        strings = ByteStrings.from_list(keys)
-        values = np.array([counts[key] for key in keys], dtype=np.int64)
-        return cls(strings.pool, strings.starts, values)
-
     def to_counts(self) -> dict[bytes, int]:
         """Return the table as a dict."""
         return dict(zip(ByteStrings(self.pool, self.starts), self.counts.tolist(), strict=True))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.splitting import cached_splitter
 from helpers.strategies import awkward_bytes, special_tokens
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
@@ -125,7 +126,7 @@ def test_counters_of_other_processes_are_added_up_as_tables() -> None:
 
 
 def test_counts_beyond_32_bits_add_up() -> None:
-    table = PretokenTable.from_counts({b"a": 1 << 40, b"a rather long pre-token": 3 << 33})
+    table = table_of({b"a": 1 << 40, b"a rather long pre-token": 3 << 33})
     assert merge_tables([table, table]).to_counts() == {b"a": 1 << 41, b"a rather long pre-token": 3 << 34}
 
 
@@ -164,7 +165,7 @@ STEPS = """
 
     def made(first):
         counter = counting.PretokenCounter(slots=512)
-        counter.add_table(PretokenTable.from_counts({b"%d" % number: 1 for number in range(first, first + 5000)}))
+        counter.add_table(table_of({b"%d" % number: 1 for number in range(first, first + 5000)}))
         return counter.table()
 
     tables = [made(10_000 * number) for number in range(4)]
@@ -205,7 +206,7 @@ LOOKUPS = """
     def made(number):
         counter = counting.PretokenCounter(slots=512)
         words = [b"%d" % word for word in range(500)] + [b"%d %d" % (number, word) for word in range(1000)]
-        counter.add_table(PretokenTable.from_counts(dict.fromkeys(words, 1)))
+        counter.add_table(table_of(dict.fromkeys(words, 1)))
         return counter
 
     common_pretokens.find_pretoken = counted

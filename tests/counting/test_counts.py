@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import data_text, small
+from helpers.training import table_of
 from hypothesis import given, settings, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, OutputError
-from bpejit.arrays import PretokenTable, padded_text
+from bpejit.arrays import padded_text
 from bpejit.counting.header import CountSettings, CountsHeader, merge_headers
 from bpejit.splitting import Splitter
 
@@ -22,7 +23,7 @@ SETTINGS = CountSettings("gpt2", "16.0", ("<|endoftext|>",), False)
 
 def made(counts: dict[bytes, int], settings: CountSettings = SETTINGS, name: str = "a.txt") -> Counts:
     header = CountsHeader(settings, [{"path": name, "bytes": 10}], 10, sum(counts.values()))
-    return Counts(header, PretokenTable.from_counts(counts))
+    return Counts(header, table_of(counts))
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from conftest import data_text, small
 from helpers.learner import learn_merges
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
-from bpejit.arrays import PretokenTable, padded_text
+from bpejit.arrays import padded_text
 from bpejit.counting import hash_tables
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.pretoken_counter import PretokenCounter, add_up
@@ -27,7 +28,7 @@ def added(parts: list[dict[bytes, int]], threads: int) -> HashTables:
     counters = []
     for part in parts:
         counters.append(PretokenCounter(slots=512, arena_bytes=64))
-        counters[-1].add_table(PretokenTable.from_counts(part))
+        counters[-1].add_table(table_of(part))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hash_tables, "LEAST_WORDS", 256)
         found = add_up(counters, threads)
@@ -41,7 +42,7 @@ def test_merges_and_packed_tables(parts: list[dict[bytes, int]], threads: int, w
     for part in parts:
         total.update(part)
     merges = MergeLearner(added(parts, threads), 50, workers=workers, least_cells=1).run()
-    assert merges == learn_merges(PretokenTable.from_counts(total), 50)
+    assert merges == learn_merges(table_of(total), 50)
     assert added(parts, threads).pack().to_counts() == total
 
 
@@ -52,7 +53,7 @@ def test_workers_do_not_matter() -> None:
     counter.add_text(Splitter("gpt2"), text, np.full(1, n_bytes), n_bytes, True)
     table = counter.table().to_counts()
     names, n_merges = sorted(table), small(2000, 40)
-    expected = learn_merges(PretokenTable.from_counts(table), n_merges)
+    expected = learn_merges(table_of(table), n_merges)
     for workers in range(1, 6):
         # Every third pre-token is in two tables.
         parts = [

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
@@ -34,7 +35,7 @@ tables = st.dictionaries(words, st.integers(1, 2**40), max_size=60)
 
 def stream(counts: dict[bytes, int], size: int) -> Iterator[PretokenTable]:
     """Yield a table in blocks of `size` pre-tokens."""
-    table = PretokenTable.from_counts(counts)
+    table = table_of(counts)
     return (slice_table(table, begin, min(begin + size, len(table))) for begin in range(0, len(table), size))
 
 
@@ -102,7 +103,7 @@ def test_blocks_survive_as_bytes(counts: dict[bytes, int], size: int) -> None:
 
 
 def test_broken_blocks_are_refused() -> None:
-    data = pack_block(PretokenTable.from_counts({b"a": 1, b"bc": 300}))
+    data = pack_block(table_of({b"a": 1, b"bc": 300}))
     assert read_block(io.BytesIO(data).read) is not None
     for end in range(len(data)):
         with pytest.raises(BlockError):

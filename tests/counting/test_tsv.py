@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError
-from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.tsv import escape_word, format_lines, unescape_word
 
@@ -18,7 +18,7 @@ words = st.one_of(st.binary(min_size=1, max_size=12), st.text(alphabet="a\\xé\t
 
 def made(counts: dict[bytes, int]) -> Counts:
     settings = CountSettings("gpt2", "16.0", (), False)
-    return Counts(CountsHeader(settings, [], 0, sum(counts.values())), PretokenTable.from_counts(counts))
+    return Counts(CountsHeader(settings, [], 0, sum(counts.values())), table_of(counts))
 
 
 @given(words)
@@ -31,7 +31,7 @@ def test_any_word_survives(word: bytes) -> None:
 
 @given(st.dictionaries(words, st.integers(1, 2**50), max_size=20))
 def test_lines_are_those_of_each_word(counts: dict[bytes, int]) -> None:
-    lines = format_lines(PretokenTable.from_counts(counts))
+    lines = format_lines(table_of(counts))
     assert lines == b"".join(b"%d\t%s\n" % (counts[word], escape_word(word)) for word in sorted(counts))
 
 

@@ -10,7 +10,6 @@ import twins
 from conftest import small
 from hypothesis import strategies as st
 
-from bpejit.arrays import PretokenTable
 from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache, sentence_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
@@ -18,6 +17,7 @@ from bpejit.kernels.splitting.spans import STATE_SIZE
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
 from helpers.learner import learn_merges
+from helpers.training import table_of
 
 ALPHABET = [b"a", b"b", b" ", b"\xe3\x81\x82", b"0"]
 """The pieces of texts and tokens of small models: few, so that merges apply."""
@@ -65,7 +65,7 @@ def make_model(
 def learned_model(text: bytes, n_merges: int, pattern: str = "gpt2", specials: list[str] | None = None) -> Model:
     """Train a model on a text."""
     words = regex.findall(PATTERNS[pattern], text.decode("utf-8", "ignore"))
-    table = PretokenTable.from_counts(dict(Counter(word.encode() for word in words)))
+    table = table_of(dict(Counter(word.encode() for word in words)))
     merges = learn_merges(table, n_merges)
     tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     pairs = zip(merges.left.tolist(), merges.right.tolist(), strict=True)

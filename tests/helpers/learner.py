@@ -11,7 +11,7 @@ from bpejit.arrays import MergeTable, PretokenTable
 from bpejit.kernels.training import pairs
 from bpejit.training import merge_learner
 from bpejit.training.train_options import MergeSettings
-from helpers.training import as_twin, pair_of
+from helpers.training import as_twin, pair_of, table_of
 
 # Runs and alternations, in which occurrences overlap or are adjacent: see the docstring of merging.py.
 words = st.one_of(
@@ -42,7 +42,7 @@ def learn_merges(
 
 def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merge_learner.MergeLearner:
     """Return a learner at the start of a phase with a threshold."""
-    table = PretokenTable.from_counts(counts)
+    table = table_of(counts)
     learner = merge_learner.MergeLearner(table, n_merges, MergeSettings(min_frequency=threshold))
     learner.start_phase(0)
     return learner

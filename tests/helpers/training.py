@@ -18,11 +18,18 @@ tables = st.dictionaries(st.text("abc", max_size=8).map(str.encode), counts, max
 cell_types = st.sampled_from([np.uint32, np.uint64])
 
 
+def table_of(counts: dict[bytes, int]) -> PretokenTable:
+    """Return the table of a dict, sorted by bytes."""
+    keys = sorted(counts)
+    strings = ByteStrings.from_list(keys)
+    return PretokenTable(strings.pool, strings.starts, np.array([counts[key] for key in keys], dtype=np.int64))
+
+
 def filled_with_pairs(
     table: dict[bytes, int], cell_type: type = np.uint32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the cells of a table, the weights, the byte ids (one more than the byte; 0 for 255), and the pairs of bytes."""
-    arrays = PretokenTable.from_counts(table)
+    arrays = table_of(table)
     array = np.zeros(arrays.pool.size + len(arrays) + 1, cell_type)
     weights = np.unique([0, *(count for count in table.values() if count > 0)]).astype(np.uint64)
     byte_ids = np.roll(np.arange(256, dtype=np.uint64), -1)

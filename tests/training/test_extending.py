@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import twins
 from conftest import data_text, small
+from helpers.training import table_of
 from hypothesis import example, given, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError
-from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountsHeader
 from bpejit.training import cell_ranges
 from bpejit.training.extending import settings_of
@@ -27,7 +27,7 @@ tables = st.dictionaries(
 
 def counted(table: dict[bytes, int], model: bpejit.Model | None = None) -> Counts:
     settings = settings_of(model or bpejit.Model({b: bytes([b]) for b in range(256)}, [], {"<s>": 256}, unicode="16.0"))
-    return Counts(CountsHeader(settings, [], 0, sum(table.values())), PretokenTable.from_counts(table))
+    return Counts(CountsHeader(settings, [], 0, sum(table.values())), table_of(table))
 
 
 def extended_by_the_twin(
@@ -151,7 +151,7 @@ def test_a_new_token_with_the_bytes_of_an_old_one_is_refused() -> None:
 
 
 def test_cells_of_tokens_are_those_of_bytes() -> None:
-    table = PretokenTable.from_counts({b"ab": 2**31, b"c": 5, b"abc": 7, b"bb": 2**40})
+    table = table_of({b"ab": 2**31, b"c": 5, b"abc": 7, b"bb": 2**40})
     byte_ids = np.arange(256, dtype=np.uint64)
     has_pairs = (np.diff(table.starts) > 1) & (table.counts > 0)
     tokens = cell_ranges.TokenizedTable(table.pool.astype(np.uint64), table.starts, table.counts)

@@ -12,6 +12,7 @@ import regex
 import twins
 from conftest import data_text, small
 from helpers.learner import learn_merges
+from helpers.training import table_of
 from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import MergeTable, PretokenTable
@@ -72,7 +73,7 @@ def test_equals_the_twin(
     table: dict[bytes, int], rule: str, n_merges: int, min_frequency: int, max_token_bytes: int | None
 ) -> None:
     merges = learn_merges(
-        PretokenTable.from_counts(table),
+        table_of(table),
         n_merges,
         MergeSettings(rule, min_frequency, max_token_bytes),
     )
@@ -100,7 +101,7 @@ def test_equals_the_twin__real_text(rule: str, step: int, monkeypatch: pytest.Mo
         return int(status)
 
     monkeypatch.setattr(merging, "merge_some", watched)
-    merges = learn_merges(PretokenTable.from_counts(table), small(200, 40), MergeSettings(rule))
+    merges = learn_merges(table_of(table), small(200, 40), MergeSettings(rule))
     assert needed_space > 1
     assert as_list(merges) == expected_on_real_text(rule, table)
 
@@ -119,7 +120,7 @@ def expected_on_real_text(rule: str, table: Counter[bytes]) -> list[tuple[int, i
 
 @given(table=tables, rule=rules, data=st.data())
 def test_order_of_pretokens_does_not_matter(table: dict[bytes, int], rule: str, data: st.DataObject) -> None:
-    one = PretokenTable.from_counts(table)
+    one = table_of(table)
     shuffled = data.draw(st.permutations(sorted(table)))
     pool = np.frombuffer(b"".join(shuffled), np.uint8)
     starts = np.cumsum([0, *map(len, shuffled)])
@@ -133,7 +134,7 @@ def test_threads_do_not_matter(rule: str) -> None:
     text = data_text("cjk.txt").decode()[: small(200_000, 2000)] + data_text("prose.txt").decode()[: small(200_000, 2000)]
     counts = dict(count_text(text))
     most = max(counts, key=lambda word: counts[word])
-    table = PretokenTable.from_counts({**counts, most: 2**31, most + b"s": 2**32})
+    table = table_of({**counts, most: 2**31, most + b"s": 2**32})
     n_merges = small(2000, 40)
     expected = learn_merges(table, n_merges, MergeSettings(rule))
     assert len(expected) == n_merges
@@ -158,7 +159,7 @@ def test_threads_do_not_matter__more_than_pretokens(
     table: dict[bytes, int], rule: str, workers: int, max_token_bytes: int | None, least_postings: int
 ) -> None:
     settings = MergeSettings(rule, max_token_bytes=max_token_bytes)
-    packed = PretokenTable.from_counts(table)
+    packed = table_of(table)
     learner = merge_learner.MergeLearner(packed, 1000, settings, workers=workers, least_cells=1, least_postings=least_postings)
     merges = learner.run()
     assert merges == learn_merges(packed, 1000, settings)
@@ -166,7 +167,7 @@ def test_threads_do_not_matter__more_than_pretokens(
 
 @given(table=tables, rule=rules, workers=st.integers(1, 3))
 def test_types_of_cells_do_not_matter(table: dict[bytes, int], rule: str, workers: int) -> None:
-    packed = PretokenTable.from_counts(table)
+    packed = table_of(table)
     expected = learn_merges(packed, 1000, MergeSettings(rule))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cell_ranges, "cell_type", lambda boundary, weights: np.uint64)
@@ -187,7 +188,7 @@ def test_cells_are_wide_if_ids_and_weights_need_it() -> None:
 def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     name, n_merges = small(("code.txt", 3000), ("code.txt", 60))
     text = data_text(name).decode()[: small(10**6, 5000)]
-    table = PretokenTable.from_counts(dict(count_text(text)))
+    table = table_of(dict(count_text(text)))
     expected = learn_merges(table, n_merges)
     assert len(expected) == n_merges
     for step in (2, 5, 2**40):
@@ -198,7 +199,7 @@ def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_counts_of_merges_never_rise() -> None:
     text = data_text("cjk.txt").decode()[: small(10**6, 3000)]
-    counts = learn_merges(PretokenTable.from_counts(dict(count_text(text))), small(4000, 50)).counts
+    counts = learn_merges(table_of(dict(count_text(text))), small(4000, 50)).counts
     assert (np.diff(counts) <= 0).all()
     assert counts[0] > counts[-1] > 0
 
@@ -207,33 +208,33 @@ def test_counts_of_merges_never_rise() -> None:
 
 
 def test_stops_when_no_pair_is_left() -> None:
-    table = PretokenTable.from_counts({b"abc": 3, b"d": 100, b"": 7, b"never": 0})
+    table = table_of({b"abc": 3, b"d": 100, b"": 7, b"never": 0})
     assert as_list(learn_merges(table, 10)) == [(ord("b"), ord("c"), 3), (ord("a"), 256, 3)]
 
 
 @pytest.mark.parametrize("counts", [{}, {b"": 5}, {b"x": 5, b"y": 1}, {b"xyz": 0, b"zyx": -4}])
 def test_without_any_pair(counts: dict[bytes, int]) -> None:
-    merges = learn_merges(PretokenTable.from_counts(counts), 10)
+    merges = learn_merges(table_of(counts), 10)
     assert len(merges) == 0
 
 
 def test_all_thresholds_are_reached() -> None:
     """Pairs that occur once or twice are merged eventually, for any highest count and any thresholds."""
     for most in range(1, small(700, 100)):
-        table = PretokenTable.from_counts({b"ab": most, b"cd": 2, b"ef": 1})
+        table = table_of({b"ab": most, b"cd": 2, b"ef": 1})
         merges = learn_merges(table, 10, MergeSettings(min_frequency=1))
         assert sorted(merges.counts.tolist()) == sorted([most, 2, 1])
 
 
 def test_min_frequency_is_inclusive() -> None:
-    table = PretokenTable.from_counts({b"ab": 5, b"cd": 4})
+    table = table_of({b"ab": 5, b"cd": 4})
     assert as_list(learn_merges(table, 10, MergeSettings(min_frequency=5))) == [(ord("a"), ord("b"), 5)]
     assert len(learn_merges(table, 10, MergeSettings(min_frequency=4))) == 2
     assert len(learn_merges(table, 10, MergeSettings(min_frequency=6))) == 0
 
 
 def test_max_token_bytes_is_inclusive() -> None:
-    table = PretokenTable.from_counts({b"abcdefgh": 5})
+    table = table_of({b"abcdefgh": 5})
     for longest in range(1, 10):
         merges = learn_merges(table, 10, MergeSettings(max_token_bytes=longest))
         tokens = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
@@ -242,18 +243,18 @@ def test_max_token_bytes_is_inclusive() -> None:
 
 def test_settings_that_forbid_every_pair() -> None:
     """The threshold of the first phase comes from a pair that may not be merged."""
-    table = PretokenTable.from_counts({b"ab": 2**50, b"cd": 1})
+    table = table_of({b"ab": 2**50, b"cd": 1})
     assert len(learn_merges(table, 10, MergeSettings(max_token_bytes=1))) == 0
 
 
 def test_arrays_are_not_larger_than_the_corpus_allows() -> None:
-    assert len(learn_merges(PretokenTable.from_counts({b"abcd": 1}), merge_learner.MAX_MERGES)) == 3
+    assert len(learn_merges(table_of({b"abcd": 1}), merge_learner.MAX_MERGES)) == 3
 
 
 @given(table=tables, rule=rules)
 @example({b"zaazaa": 2, b"\xad\xae\0": 1}, "hf")
 def test_token_strings(table: dict[bytes, int], rule: str) -> None:
-    learner = merge_learner.MergeLearner(PretokenTable.from_counts(table), 20, MergeSettings(rule))
+    learner = merge_learner.MergeLearner(table_of(table), 20, MergeSettings(rule))
     merges = learner.run()
     expected = twins.training.expand_merges(merges.left.tolist(), merges.right.tolist())
     assert list(learner.token_strings()) == expected
@@ -264,7 +265,7 @@ def test_token_strings(table: dict[bytes, int], rule: str) -> None:
 
 def test_progress() -> None:
     calls: list[tuple[int, int]] = []
-    table = PretokenTable.from_counts(dict(count_text(data_text("prose.txt").decode()[: small(200_000, 3000)])))
+    table = table_of(dict(count_text(data_text("prose.txt").decode()[: small(200_000, 3000)])))
     learn_merges(table, 100, progress=lambda done, total: calls.append((done, total)))
     done = [done for done, _ in calls]
     assert {total for _, total in calls} == {100}
@@ -278,7 +279,7 @@ def test_progress_may_interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn_merges(PretokenTable.from_counts({b"abcd": 1}), 3, progress=interrupt)
+        learn_merges(table_of({b"abcd": 1}), 3, progress=interrupt)
 
 
 # ---- invalid settings
@@ -308,20 +309,20 @@ def test_settings_are_plain_numbers() -> None:
 @pytest.mark.parametrize("n_merges", [-1, merge_learner.MAX_MERGES + 1])
 def test_number_of_merges_is_checked(n_merges: int) -> None:
     with pytest.raises(TrainingError, match=f"n_merges is {n_merges}; expected a whole number from 0"):
-        learn_merges(PretokenTable.from_counts({b"ab": 1}), n_merges)
+        learn_merges(table_of({b"ab": 1}), n_merges)
 
 
 def test_too_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_learner, "MAX_CELLS", 10)
-    learn_merges(PretokenTable.from_counts({b"abcdefgh": 1}), 5)
+    learn_merges(table_of({b"abcdefgh": 1}), 5)
     with pytest.raises(TrainingError, match="found 11 cells"):
-        learn_merges(PretokenTable.from_counts({b"abcdefghi": 1}), 5)
+        learn_merges(table_of({b"abcdefghi": 1}), 5)
 
 
 def test_too_large_counts() -> None:
     with pytest.raises(TrainingError, match="less than 2\\^62"):
-        learn_merges(PretokenTable.from_counts({b"abcd": 2**60}), 5)
-    assert as_list(learn_merges(PretokenTable.from_counts({b"abc": 2**60}), 1)) == [(ord("b"), ord("c"), 2**60)]
+        learn_merges(table_of({b"abcd": 2**60}), 5)
+    assert as_list(learn_merges(table_of({b"abc": 2**60}), 1)) == [(ord("b"), ord("c"), 2**60)]
 
 
 # ---- other trainers
@@ -373,7 +374,7 @@ def test_hf_equals_hugging_face(name: str, min_frequency: int) -> None:
     def to_bytes(shown: str) -> bytes:
         return bytes(byte_of[character] for character in shown)
 
-    table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
+    table = table_of({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
     merges = learn_merges(table, n_merges, MergeSettings("hf", max(1, min_frequency)))
     assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
     assert len(merges) >= small(2000, 40)
@@ -390,7 +391,7 @@ def test_hf_equals_hugging_face__ties(texts: list[str], min_frequency: int) -> N
     def to_bytes(shown: str) -> bytes:
         return bytes(byte_of[character] for character in shown)
 
-    table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
+    table = table_of({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
     merges = learn_merges(table, 2000 - 256, MergeSettings("hf", max(1, min_frequency)))
     assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
 
@@ -403,7 +404,7 @@ def test_smallest_ids_equals_hugging_face_on_plain_letters() -> None:
     alphabet = [chr(code) for code in range(33, 127)]
     n_merges = small(3000, 60)
     expected, pretokens = learn_with_hugging_face([text], len(alphabet) + n_merges, 1, white_space, alphabet)
-    table = PretokenTable.from_counts({pretoken.encode(): count for pretoken, count in pretokens.items()})
+    table = table_of({pretoken.encode(): count for pretoken, count in pretokens.items()})
     merges = learn_merges(table, n_merges, MergeSettings("smallest-ids"))
     assert merged_bytes(merges) == [(left.encode(), right.encode()) for left, right in expected]
 
@@ -413,7 +414,7 @@ def test_golden_merges_of_cs336(shared_data) -> None:
     """Compare with `train-bpe-reference-merges.txt` of Stanford's CS336, written in GPT-2's characters."""
     folder = shared_data / "cs336"
     table = count_text((folder / "corpus.en").read_bytes().decode())
-    merges = learn_merges(PretokenTable.from_counts(dict(table)), 500 - 257)
+    merges = learn_merges(table_of(dict(table)), 500 - 257)
     byte_of = shown_bytes()
     golden = [
         tuple(bytes(byte_of[character] for character in part) for part in line.split(" "))

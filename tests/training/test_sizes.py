@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from conftest import data_text, small
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError
-from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.shrinking import first_merges, shrink_model
 from bpejit.training.corpus_tokens import model_tokens_by_size
@@ -91,7 +91,7 @@ words = st.text("ab", min_size=1, max_size=12).map(str.encode)
 @given(st.dictionaries(words, st.integers(1, 2**40), min_size=1, max_size=10))
 def test_tokens_by_size_are_those_of_encoding(table: dict[bytes, int]) -> None:
     settings = CountSettings("gpt2", "16.0", (), False)
-    counts = Counts(CountsHeader(settings, [], 0, sum(table.values())), PretokenTable.from_counts(table))
+    counts = Counts(CountsHeader(settings, [], 0, sum(table.values())), table_of(table))
     model = train_model(counts, vocab_size=300, workers=1)
     sizes = list(range(256, model.vocab_size + 1))
     n_bytes, found = model_tokens_by_size(counts, model, sizes)

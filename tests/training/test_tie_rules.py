@@ -14,10 +14,11 @@ import twins
 from conftest import ROOT, data_text, small
 from helpers.cli import invoke
 from helpers.learner import learn_merges
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 import bpejit
-from bpejit.arrays import MergeTable, PretokenTable
+from bpejit.arrays import MergeTable
 from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.training import buckets
 from bpejit.training import tie_rules
@@ -67,7 +68,7 @@ words = st.text("abcd", min_size=2, max_size=10).map(str.encode)
 @given(table=st.dictionaries(words, st.integers(1, 3), max_size=10))
 def test_added_rule_equals_the_twin(added: str, table: dict[bytes, int]) -> None:
     with registered(added):
-        merges = learn_merges(PretokenTable.from_counts(table), 100, MergeSettings(added))
+        merges = learn_merges(table_of(table), 100, MergeSettings(added))
         expected = twins.training.learn_merges(table, 100, added)
     assert as_list(merges) == expected
 
@@ -117,7 +118,7 @@ def test_every_comparison_has_its_own_result() -> None:
     for comparison in tie_rules.COMPARISONS:
         tie_rules.register("temporary", TieRule(comparison))
         try:
-            merges = learn_merges(PretokenTable.from_counts(table), 4, MergeSettings("temporary"))
+            merges = learn_merges(table_of(table), 4, MergeSettings("temporary"))
         finally:
             tie_rules.unregister("temporary")
         assert as_list(merges) == twins.training.learn_merges(table, 4, comparison)

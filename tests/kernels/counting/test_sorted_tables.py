@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from conftest import small
+from helpers.training import table_of
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
@@ -40,7 +41,7 @@ def merged(a: PretokenTable, b: PretokenTable, most: int, most_bytes: int) -> li
 @given(tables, tables, st.integers(1, 60), st.integers(100, 300))
 def test_merging_equals_the_twin(left: dict[bytes, int], right: dict[bytes, int], most: int, most_bytes: int) -> None:
     expected = twins.counting.merge_sorted(sorted(left.items()), sorted(right.items()))
-    a, b = PretokenTable.from_counts(left), PretokenTable.from_counts(right)
+    a, b = table_of(left), table_of(right)
     assert merged(a, b, most, most_bytes) == expected
     assert merged(b, a, most, most_bytes) == expected
 

@@ -7,10 +7,9 @@ import pytest
 import twins
 from conftest import data_text, small
 from helpers.learner import FILLER, check_everything, read_positions, start, tables, words
-from helpers.training import pair_of
+from helpers.training import pair_of, table_of
 from hypothesis import example, given, strategies as st
 
-from bpejit.arrays import PretokenTable
 from bpejit.kernels.constants import DONE, EXHAUSTED, SHARED
 from bpejit.kernels.training import merging, shared_merging
 from bpejit.training import merge_learner
@@ -22,7 +21,7 @@ SETTINGS = ("shared", "slot", "ids", "position")
 
 def start_shared(counts: dict[bytes, int], threshold: int, workers: int, least_postings: int) -> merge_learner.MergeLearner:
     """Return a learner at the start of a phase that merges in parts."""
-    table = PretokenTable.from_counts(counts)
+    table = table_of(counts)
     settings = MergeSettings(min_frequency=threshold)
     learner = merge_learner.MergeLearner(table, 100, settings, workers=workers, least_cells=1, least_postings=least_postings)
     learner.start_phase(0)
