@@ -138,15 +138,12 @@ def load_model(path: StrPath, *, regex_timeout: float | None = REGEX_TIMEOUT, **
 def tokenizer_files(path: StrPath) -> list[Path]:
     """Return the files that may be read to load a tokenizer from `path`, a file or a folder."""
     location = Path(path)
-    folder = location if location.is_dir() else location.parent
-    known = None if location.is_dir() else name_by_suffix(location.suffix)
-    formats = [*all_formats()] if known is None else [load_format(known)]
-    names = [name for found in formats for name in found.file_names]
-    files = [folder / name for name in dict.fromkeys(names)]
     if location.is_dir():
-        suffixes = [suffix for found in formats for suffix in found.suffixes]
-        files += [file for suffix in (*suffixes, SIDECAR_SUFFIX) for file in folder.glob(f"*{suffix}")]
-    elif location.name not in names:
+        files = [file for pattern in file_patterns() for file in location.glob(pattern)]
+    elif name_by_suffix(location.suffix) is None and location.name in file_patterns():
+        names = [pattern for pattern in file_patterns() if not pattern.startswith("*")]
+        files = [file for name in names for file in location.parent.glob(name)]
+    else:
         files = [location, sidecar_path(location)]
     return [file for file in files if file.is_file()]
 
