@@ -19,7 +19,7 @@ from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, id_range
-from bpejit.splitting.presets import Pattern, pattern_source as pattern_source
+from bpejit.splitting.presets import Pattern, pattern_source as pattern_source, stages_of
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenizer_config import TokenizerConfig
 
@@ -337,8 +337,6 @@ class Model:
         hash is checked each time a tokenizer is loaded.
         """
         digest = hashlib.sha256(b"bpejit model 1")
-        source = pattern_source(self.pattern)
-        stages = (source,) if isinstance(source, str) else source
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
 
         def add(strings: Iterable[bytes] | ByteStrings, numbers: Sequence[int] | Array = ()) -> None:
@@ -347,7 +345,7 @@ class Model:
             digest.update(np.concatenate(words).astype("<u8").tobytes())
             digest.update(packed.pool.data)
 
-        add(stage.encode("utf-8", "surrogatepass") for stage in stages)
+        add(stage.encode("utf-8", "surrogatepass") for stage in stages_of(pattern_source(self.pattern)))
         add((special_bytes(text) for text, _ in special_tokens), [token_id for _, token_id in special_tokens])
         if isinstance(self.tokens, PackedTokens):
             add(self.tokens.strings, self.tokens.numbers)
