@@ -357,11 +357,9 @@ class Model:
             if getattr(self, name):
                 digest.update(f" {name}".encode())
         if self.pipeline is not None:
-            flags = {text: {**flags._asdict(), "special": True} for text, flags in self.token_flags.items()}
-            plain = TokenFlags()._asdict()
-            parts = [self.pipeline.normalizer, self.pipeline.pre_tokenizer]
-            decisive = {text: found for text, found in flags.items() if found != plain}
-            digest.update(f" preparation {canonical([*parts, decisive])}".encode())
+            flags = {text: found._replace(special=True) for text, found in self.token_flags.items()}
+            decisive = {text: found._asdict() for text, found in flags.items() if found != TokenFlags()}
+            digest.update(f" preparation {canonical([*self.pipeline, decisive])}".encode())
         if self.unicode is not None:
             digest.update(f" unicode {self.unicode}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()

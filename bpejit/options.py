@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from bpejit import arguments
@@ -109,20 +109,19 @@ def takes(group: type) -> Callable[[Function], Function]:
         called.__signature__ = full  # type: ignore[attr-defined]
         kinds = {name: kind for name, (kind, _) in options.items()}
         called.__annotations__ = {name: kind for name, kind in function.__annotations__.items() if name != rest.name} | kinds
-        named_options = [(name, option) for name, (_, option) in options.items()]
-        called.__doc__ = _documented(function.__doc__ or "", named_options)
+        called.__doc__ = _documented(function.__doc__ or "", options)
         return called  # type: ignore[return-value]
 
     return decorate
 
 
-def _documented(doc: str, options: Iterable[tuple[str, Option]]) -> str:
+def _documented(doc: str, options: Mapping[str, tuple[Any, Option]]) -> str:
     """Replace the line `{options}` of a docstring."""
     before, marker, after = doc.partition("{options}")
     indent = before.rpartition("\n")[2]
     entries: list[str] = []
     names: list[str] = []
-    for name, option in options:
+    for name, (_, option) in options.items():
         names.append(name)
         if not option.text:
             continue

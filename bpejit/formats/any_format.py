@@ -354,9 +354,8 @@ def _copied(url: str, *, error: type[BpejitError]) -> Iterator[tuple[Path, dict[
 
 def _remote_files(file_system: Any, name: str, patterns: tuple[str, ...]) -> list[str]:
     """Return the names of the files of a tokenizer, beside which it is."""
-    stem = name.rpartition("/")[2]
+    home, _, stem = name.rpartition("/")
     beside = {stem, sidecar_path(stem).name, f"{stem.rpartition('.')[0]}.py"}
-    home = name.rpartition("/")[0]
     found = [one for one in beside if "." in one.strip(".") and file_system.isfile(f"{home}/{one}")]
     if stem not in found and file_system.isdir(name):
         names = [str(entry).rpartition("/")[2] for entry in file_system.ls(name, detail=False)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,8 +165,8 @@ class Gpt2Format(TokenizerFormat):
 def _is_known(content: dict[str, Any], pair: dict[str, Any], special_tokens: dict[str, int]) -> bool:
     """Return True if the settings add nothing to the special tokens of a known pair."""
     plain = TokenFlags()._asdict()
-    added = {token["content"]: token["id"] for token in content["added_tokens"] if plain.items() <= token.items()}
-    same = added == special_tokens and len(added) == len(content["added_tokens"])
+    known = [{"id": number, "content": text, **plain} for text, number in special_tokens.items()]
+    same = content["added_tokens"] == sorted(known, key=itemgetter("id"))
     return same and content["pre_tokenizer"] == pair["pre_tokenizer"] and content["post_processor"] is None
 
 

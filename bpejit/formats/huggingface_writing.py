@@ -27,7 +27,7 @@ from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import canonical
-from bpejit.normalization.pipeline_config import TokenFlags
+from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.splitting.presets import PRESETS, Pattern, stages_of
 from bpejit.utf8 import has_surrogates
 
@@ -80,8 +80,8 @@ def file_sections(model: Model) -> dict[str, Any] | None:
     if model.file_sections is None or model.file_sections.pattern != model.pattern:
         return None
     sections: dict[str, Any] = json.loads(model.file_sections.text)
-    steps = [canonical(sections[name]) for name in ("normalizer", "pre_tokenizer")]
-    if model.pipeline is not None and steps != [model.pipeline.normalizer, model.pipeline.pre_tokenizer]:
+    steps = PipelineConfig(canonical(sections["normalizer"]), canonical(sections["pre_tokenizer"]))
+    if model.pipeline not in (None, steps):
         return None
     added = sections["added_tokens"]
     flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in FLAG_ORDER}) for token in added}

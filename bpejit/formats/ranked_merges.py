@@ -125,22 +125,25 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     is_made = splits != token_derivations.UNREACHABLE
     unreachable = [internal[token] for token in np.flatnonzero(~is_made).tolist()]
     is_made[:256] = False
-    sides = (map(internal.__getitem__, side[is_made].tolist()) for side in (lefts, rights))
-    merges = list(zip(*sides, strict=True))
-    return merges, unreachable
+    return _pairs(internal, lefts[is_made], rights[is_made]), unreachable
 
 
 def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
-    """Return every way to form a token from two others, ordered by the ranks of the token, the left and the right one."""
+    """Return every way to form a token from two others, ordered by the ranks of the token and of the left one."""
     internal, _, (lefts, rights, merged, _) = ranked_rules(tokens)
     ids = {token: token_id for token_id, token in tokens.items()}
     rank = np.array([ids.get(token, -1) for token in internal])
     # A byte that is not in the vocabulary occurs in no pair.
     known = (rank[lefts] >= 0) & (rank[rights] >= 0)
     lefts, rights, merged = lefts[known], rights[known], merged[known]
-    order = np.lexsort((rank[rights], rank[lefts], rank[merged]))
-    columns = (column[order].tolist() for column in (lefts, rights))
-    return [(internal[left], internal[right]) for left, right in zip(*columns, strict=True)]
+    order = np.lexsort((rank[lefts], rank[merged]))  # the right token follows from the other two
+    return _pairs(internal, lefts[order], rights[order])
+
+
+def _pairs(internal: list[bytes], lefts: Array, rights: Array) -> Merges:
+    """Return the bytes of pairs of internal tokens."""
+    sides = (map(internal.__getitem__, side.tolist()) for side in (lefts, rights))
+    return list(zip(*sides, strict=True))
 
 
 def as_merge_list(model: Model) -> Merges:
