@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -374,11 +374,9 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
     """
     ray = import_extra("ray", "engine='ray'", extra="ray", error=EngineError)
     if ray.is_initialized():
-        cluster = RayCluster(ray, ray.get_runtime_context().gcs_address, is_local=False, workers=workers)
-        try:
+        address = ray.get_runtime_context().gcs_address
+        with closing(RayCluster(ray, address, is_local=False, workers=workers)) as cluster:
             yield cluster
-        finally:
-            cluster.close()
         return
     found = find_address(address)
     temporary = None
@@ -404,11 +402,8 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
                     **quiet,
                 )
         silence(ray)
-        cluster = RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)
-        try:
+        with closing(RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)) as cluster:
             yield cluster
-        finally:
-            cluster.close()
     finally:
         with suppress(Exception):
             ray.shutdown()

@@ -18,6 +18,7 @@ from bpejit.jobs.job_folder import (
     find_kept,
     found_parts,
     is_held,
+    kept_of_part,
     part_folder,
     read_record,
     remove_folder,
@@ -164,7 +165,7 @@ def _find_left(plan: JobPlan) -> _Left | None:
         return None if begun is None else _Left(plan.remote.folder, begun, kept, f"{kept} finished parts")
     if not plan.folder.exists():
         return None
-    kept = sum(_count_units(path) for _, _, path in found_parts(plan.folder))
+    kept = sum(kept_of_part(path).units for _, _, path in found_parts(plan.folder))
     return _Left(plan.folder, read_record(plan.folder / MANIFEST), kept, _units(kept))
 
 
@@ -227,7 +228,7 @@ def _prepare_part(plan: JobPlan, part: int, parts: int) -> None:
                 raise OutputError(_unfinished(f"`{url}` is a finished part"))
             remote.remove([url])
     elif folder.exists() and not is_held(folder):
-        kept = _count_units(folder)
+        kept = kept_of_part(folder).units
         if kept and not options.overwrite:
             raise OutputError(_unfinished(f"`{folder}` keeps {_units(kept)} of this part"))
         remove_folder(folder)
@@ -252,14 +253,6 @@ def _units(count: int) -> str:
 
 def _unfinished(remains: str) -> str:
     return f"{remains}; expected none: continue it with `resume=True`, or start again with `overwrite=True`"
-
-
-def _count_units(folder: Path) -> int:
-    checkpoint = read_record(folder / CHECKPOINT)
-    try:
-        return 0 if checkpoint is None else int(checkpoint["totals"]["units"])
-    except (KeyError, TypeError, ValueError):
-        return 0
 
 
 def begun_fields(plan: JobPlan, parts: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
-from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, part_folder
+from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, kept_of_part, part_folder
 from bpejit.jobs.job_plan import JobPlan, JobResult, SharedPlan
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
@@ -26,7 +26,6 @@ from bpejit.jobs.running import (
     ShiftedReport,
     finish_job,
     join_remote,
-    kept_of_part,
     kept_of_parts,
     missing_parts,
     run_part,
@@ -104,8 +103,14 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
         plan.check_totals(totals)
+    engine = plan.joining_engine(cluster, shared)
     with naming_output(plan.names.out):
-        finished = plan.join_on_cluster(cluster, shared, totals, report)
+        if engine is None:
+            finished = _join_in_task(plan, cluster, shared, totals.tokens, report)
+        elif plan.remote is None:
+            finished = finish_job(plan.names, report, plan=plan, engine=engine)
+        else:
+            finished = join_remote(plan.remote, lambda _, __: plan.names, report=report, engine=engine)
     if finished is None:
         raise OutputError(
             f"the outputs of `{plan.remote.url if plan.remote else plan.names.out}` were removed, or replaced by another "
@@ -140,10 +145,7 @@ def _run_parts(
         report_details(report, **more)
         report("encode", done, size, "bytes")
 
-    if plan.remote is not None:
-        missing = sorted({*range(parts)} - {*plan.remote.stored_parts(parts)})
-    else:
-        missing = missing_parts(plan.folder, parts)
+    missing = missing_parts(plan.place, parts)
     tasks = []
     for part in missing:
         units, paths = plan.units_of_nodes(part, parts)
@@ -198,7 +200,7 @@ def run_part_task(
     return result.totals, peak_memory()[0], messages
 
 
-def join_in_task(
+def _join_in_task(
     plan: JobPlan,
     cluster: RayCluster,
     shared: SharedPlan,
@@ -207,7 +209,6 @@ def join_in_task(
 ) -> Finished | None:
     """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
     report("combine", 0, total, "tokens")
-
     task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
     for _ in cluster.run([task], shared, lambda done, _: report("combine", done, total, "tokens")):
         report("combine", total, total, "tokens")

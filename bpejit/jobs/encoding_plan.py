@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, Job, Progress
+from bpejit.engines.base import Engine, Job
 from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.document_tokens import DocumentChoice, DocumentTokens
@@ -37,16 +37,12 @@ from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan, slice_units
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
-from bpejit.jobs.output_files import Finished
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.registry import load_format
-
-if TYPE_CHECKING:
-    from bpejit.engines.ray_cluster import RayCluster
 
 
 @dataclass(frozen=True)
@@ -181,18 +177,6 @@ class EncodingPlan(JobPlan):
     def given_names(self, totals: Totals) -> Totals:
         """Return totals of a task with the names of inputs as the user gave them."""
         return replace(totals, skipped=rename_records(totals.skipped, given_names(self.sources)))
-
-    def join_on_cluster(
-        self,
-        cluster: RayCluster,
-        shared: SharedPlan,
-        totals: Totals,
-        report: Progress,
-    ) -> Finished | None:
-        """Join the parts in a task."""
-        from bpejit.jobs.cluster_jobs import join_in_task  # not at the top: most jobs run on one machine
-
-        return join_in_task(self, cluster, shared, totals.tokens, report)
 
 
 class EncodingSink(PartSink):

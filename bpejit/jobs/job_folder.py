@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bpejit.errors import OutputError
+from bpejit.jobs.job_totals import Totals
 from bpejit.storage.files import write_error
 from bpejit.storage.temporary import name_new, remove, sync_file, sync_folders, taken
 
@@ -225,16 +226,25 @@ class Kept(NamedTuple):
     read: int
     command: str = ""
 
+    @classmethod
+    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept | None:
+        """Return what a job with a manifest keeps, from the totals of its parts; None if these have no units."""
+        units = totals.units
+        return cls(folder, units, begun.get("units", units), totals.read, begun.get("command", "")) if units else None
+
 
 def find_kept(out: Path, *, per_input: bool) -> Kept | None:
     """Return what an unfinished job with the output `out` keeps; None if it keeps nothing."""
     folder = out / ".bpejit-job" if per_input else job_folder(out)
-    begun = read_record(folder / MANIFEST) or {}
-    checkpoints = [read_record(path / CHECKPOINT) or {} for _, _, path in found_parts(folder)]
-    totals = [checkpoint["totals"] for checkpoint in checkpoints if isinstance(checkpoint.get("totals"), dict)]
-    units = sum(total["units"] for total in totals)
-    read = sum(total["read"] for total in totals)
-    return Kept(folder, units, begun.get("units", units), read, begun.get("command", "")) if units else None
+    totals = sum((kept_of_part(path) for _, _, path in found_parts(folder)), Totals())
+    return Kept.of(folder, read_record(folder / MANIFEST) or {}, totals)
+
+
+def kept_of_part(folder: Path) -> Totals:
+    """Return the totals of what the folder of a part keeps."""
+    with suppress(KeyError, TypeError, ValueError):
+        return Totals.from_json((read_record(folder / CHECKPOINT) or {})["totals"])
+    return Totals()
 
 
 class LockHeldError(OutputError):

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from bpejit.corpus.fingerprints import times_sha256
-from bpejit.engines.base import Engine, Job, Progress
+from bpejit.engines.base import Engine, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.checkpoints import identify_part
 from bpejit.jobs.job_options import JobOptions
@@ -185,6 +185,11 @@ class JobPlan(ABC):
         return self.names.folder
 
     @property
+    def place(self) -> Path | RemoteOutput:
+        """The folder of the unfinished job, or the output at a URL."""
+        return self.remote or self.folder
+
+    @property
     def size(self) -> int | None:
         """Bytes of input of the part; None if unknown."""
         return size_of_units(self.mine)
@@ -280,15 +285,9 @@ class JobPlan(ABC):
         """Return totals of a task with the names of inputs as the user gave them."""
         return totals
 
-    @abstractmethod
-    def join_on_cluster(
-        self,
-        cluster: RayCluster,
-        shared: SharedPlan,
-        totals: Totals,
-        report: Progress,
-    ) -> Finished | None:
-        """Join the parts of the job; None if the outputs are not there."""
+    def joining_engine(self, cluster: RayCluster, shared: SharedPlan) -> Engine | None:  # noqa: ARG002 - not all kinds divide it
+        """Return the engine with which the driver joins the parts on a cluster; None to join them in a single task."""
+        return None
 
 
 @dataclass(frozen=True)

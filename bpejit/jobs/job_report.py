@@ -15,7 +15,7 @@ from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import find_settled, naming_output
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, job_folder, part_folder, read_record, write_record
+from bpejit.jobs.job_folder import MANIFEST, find_kept, job_folder, kept_of_part, part_folder, read_record, write_record
 from bpejit.jobs.job_manifest import manifest_path
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
@@ -145,8 +145,7 @@ def plan_anywhere(
 def _count_kept(plan: JobPlan) -> int:
     """Return the number of units that an earlier run has finished."""
     if plan.options.part is not None and plan.remote is None:
-        checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
-        return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
+        return kept_of_part(part_folder(plan.folder, *plan.options.part)).units
     kept = find_kept(plan.names.out, per_input=plan.names.per_input) if plan.remote is None else plan.remote.kept()
     return 0 if kept is None else kept.units
 

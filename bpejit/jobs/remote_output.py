@@ -128,12 +128,9 @@ class RemoteOutput:
     def kept(self) -> Kept | None:
         """Return what an unfinished job keeps; None if it keeps nothing."""
         begun = self.begun()
-        totals = [] if begun is None else [*self.complete_parts(begun.get("parts", 0)).values()]
-        if begun is None or not totals:
+        if begun is None:
             return None
-        units = sum(total.units for total in totals)
-        read = sum(total.read for total in totals)
-        return Kept(self.folder, units, begun.get("units", units), read, begun.get("command", ""))
+        return Kept.of(self.folder, begun, sum(self.complete_parts(begun.get("parts", 0)).values(), Totals()))
 
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""

@@ -20,6 +20,7 @@ from bpejit.jobs.job_folder import (
     MANIFEST,
     LockHeldError,
     held,
+    kept_of_part,
     part_folder,
     read_record,
     remove_folder,
@@ -174,7 +175,7 @@ def _run_remote_part(
             result.seconds.finish += working_time() - before
     if options.part is None:
         return result
-    result.missing = parts - len(remote.stored_parts(parts))
+    result.missing = len(missing_parts(remote, parts))
     if joins and not result.missing:
         before = working_time()
         spread = plan.make_engine(engine, workers)
@@ -222,12 +223,6 @@ class ShiftedReport:
         """Ignore a remark."""
 
 
-def kept_of_part(folder: Path) -> Totals:
-    """Return the totals of what the folder of a part keeps."""
-    fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
-    return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
-
-
 def kept_of_parts(plan: JobPlan, parts: int) -> list[Totals]:
     """Return the totals of what each part of a job keeps."""
     if plan.remote is None:
@@ -266,9 +261,11 @@ def _run_parts(
     )
 
 
-def missing_parts(folder: Path, parts: int) -> list[int]:
-    """Return the parts of a job that are not complete."""
-    records = [read_record(part_folder(folder, index, parts) / CHECKPOINT) for index in range(parts)]
+def missing_parts(place: Path | RemoteOutput, parts: int) -> list[int]:
+    """Return the parts that are not complete of a job with a folder, or with an output at a URL."""
+    if not isinstance(place, Path):
+        return sorted({*range(parts)} - {*place.stored_parts(parts)})
+    records = [read_record(part_folder(place, index, parts) / CHECKPOINT) for index in range(parts)]
     return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
 
 
@@ -389,7 +386,7 @@ def join_remote(
     names, parts = read_begun(begun, remote.folder, partial(names_of, Path(remote.name)))
     begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
     try:
-        check_all_parts(remote.url, sorted({*range(parts)} - {*remote.stored_parts(parts)}), parts)
+        check_all_parts(remote.url, missing_parts(remote, parts), parts)
         finished = names.join_remote(remote, begun, report, engine)
     except OutputError:
         if remote.begun() is None:  # another process was faster, and has removed the parts

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.arrays import Array
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, Job, Progress
+from bpejit.engines.base import Engine, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan
-from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
-from bpejit.jobs.output_files import Finished
-from bpejit.jobs.running import finish_job, join_remote
+from bpejit.jobs.job_totals import AnyChunker, ReaderJob
 from bpejit.jobs.spools import GrowingFile
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -119,18 +117,9 @@ class DatasetPlan(JobPlan):
         """Return the units of a part, and the paths of all inputs."""
         return self.slice(part, parts), self.paths
 
-    def join_on_cluster(
-        self,
-        cluster: RayCluster,
-        shared: SharedPlan,
-        totals: Totals,  # noqa: ARG002
-        report: Progress,
-    ) -> Finished | None:
-        """Shuffle the shards, each in a task."""
-        engine = _ShardEngine(cluster, shared.home)
-        if self.remote is None:
-            return finish_job(self.names, report, plan=self, engine=engine)
-        return join_remote(self.remote, lambda _, __: self.names, report=report, engine=engine)
+    def joining_engine(self, cluster: RayCluster, shared: SharedPlan) -> Engine:
+        """Return the engine that shuffles shards, each in a task."""
+        return _ShardEngine(cluster, shared.home)
 
 
 class ShardSink(PartSink):
