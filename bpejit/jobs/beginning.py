@@ -161,8 +161,10 @@ def _find_left(plan: JobPlan) -> _Left | None:
     """Return what an earlier run left; None if there is no folder, or, at a URL, no manifest."""
     if plan.remote is not None:
         begun = plan.remote.begun()
-        kept = 0 if begun is None else len(plan.remote.parts())
-        return None if begun is None else _Left(plan.remote.folder, begun, kept, f"{kept} finished parts")
+        if begun is None:
+            return None
+        kept = len(plan.remote.parts())
+        return _Left(plan.remote.folder, begun, kept, f"{kept} finished parts")
     if not plan.folder.exists():
         return None
     kept = sum(kept_of_part(path).units for _, _, path in found_parts(plan.folder))
@@ -258,9 +260,13 @@ def _unfinished(remains: str) -> str:
 def begun_fields(plan: JobPlan, parts: int) -> dict[str, Any]:
     """Return the manifest of an unfinished job."""
     options = plan.options
-    told = {"command": options.command, "texts": {str(number): text for number, text in options.texts.items()}}
-    begun = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": options.overwrite}
-    return begun | told | plan.begun_fields
+    return begun_manifest(plan.job, parts) | {
+        "units": len(plan.units),
+        "overwrite": options.overwrite,
+        "command": options.command,
+        "texts": options.texts,
+        **plan.begun_fields,
+    }
 
 
 def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:

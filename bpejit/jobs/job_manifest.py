@@ -139,7 +139,7 @@ def _option_difference(key: str, found: Any, wanted: Any, texts: Mapping[str, st
 
 
 def find_begun_difference(
-    begun: Mapping[str, Any] | None, wanted: Mapping[str, Any], texts: Mapping[int, str] | None = None
+    begun: Mapping[str, Any] | None, wanted: Mapping[str, Any], texts: Mapping[str, str] | None = None
 ) -> str | None:
     """Return how an unfinished job with a manifest differs from another job, as a clause; None if they are equal.
 
@@ -149,7 +149,7 @@ def find_begun_difference(
         return "it was begun by another version of bpejit, which may finish it"
     if begun is None:
         return find_difference(None, wanted)
-    known = {**begun.get("texts", {}), **{str(number): text for number, text in (texts or {}).items()}}
+    known = {**begun.get("texts", {}), **(texts or {})}
     return find_difference(begun.get("job"), wanted, known)
 
 

@@ -48,8 +48,8 @@ class JobOptions:
         Index and number of parts, if the job is divided.
     resume, overwrite : bool
     unit_bytes : int
-    texts : dict of int to str
-        The texts of `append` and `prepend`, for messages.
+    texts : dict of str to str
+        The texts of `append` and `prepend` by their ids, for messages.
     command : str
         The command, or the call in Python, that continues the job.
     """
@@ -67,7 +67,7 @@ class JobOptions:
     resume: bool = False
     overwrite: bool = False
     unit_bytes: int = UNIT_BYTES
-    texts: Mapping[int, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
 
     @property
@@ -190,7 +190,7 @@ def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool
     """
     options = JobOptions(
         **tokens,
-        texts={number: given[f"{name}_token"] for name, number in tokens.items() if number is not None},
+        texts={str(number): given[f"{name}_token"] for name, number in tokens.items() if number is not None},
         command=command,
         per_input=per_input,
         part=parse_shard(given["shard"]),

@@ -213,9 +213,9 @@ class JobPlan(ABC):
         """Return what the checkpoints of the part tell of it."""
         return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
-    def part(self, part: int, parts: int) -> Self:
-        """Return the plan of a part; what exists of the part is resumed."""
-        return replace(self, options=replace(self.options, part=(part, parts), resume=True), mine=self.slice(part, parts))
+    def part(self, part: int, parts: int, units: list[Any]) -> Self:
+        """Return the plan of a part with these units; what exists of the part is resumed."""
+        return replace(self, options=replace(self.options, part=(part, parts), resume=True), mine=units)
 
     def slice(self, part: int, parts: int) -> list[Any]:
         """Return the units of a part."""
@@ -309,7 +309,7 @@ class SharedPlan:
         """Return the plan of a part, on the machine that works on it."""
         if self.home:
             os.chdir(self.home)
-        return replace(self.whole, options=replace(self.whole.options, part=(part, parts), resume=True), mine=units)
+        return self.whole.part(part, parts, units)
 
 
 def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:

@@ -177,12 +177,12 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     place = Path(out if remote is None else remote.name)
     if remote is None:
         finished = _join_local(place, names_of, overwrite=overwrite, report=report)
-        fields = read_record(manifest_path(place, per_input=place.is_dir())) if finished is None else None
     else:
         finished = join_remote(remote, names_of, overwrite=overwrite, report=report)
-        fields = remote.read_json(remote.manifest_url) if finished is None else None
     if finished is None:
         find = find_settled if remote is None else remote.find_complete
+        local = manifest_path(place, per_input=place.is_dir())
+        fields = read_record(local) if remote is None else remote.read_json(remote.manifest_url)
         with suppress(KeyError, TypeError, ValueError):
             finished = find(names_of(place, (fields or {})["job"]), None)
     if finished is None:

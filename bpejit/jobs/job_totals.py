@@ -6,14 +6,24 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped, SkippedRecord
 from bpejit.engines.base import FunctionJob
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class _Amounts:
+    """Amounts that are added field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
 
 @dataclass
-class Totals:
+class Totals(_Amounts):
     """Sums over the units of a part.
 
     Parameters
@@ -42,13 +52,9 @@ class Totals:
         count, first = fields["skipped"]
         return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
 
-    def __add__(self, other: Totals) -> Totals:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__dict__}
-        return Totals(**sums)
-
 
 @dataclass
-class Seconds:
+class Seconds(_Amounts):
     """Where the time of a job went, in seconds of the main thread.
 
     Parameters

@@ -250,12 +250,12 @@ def _run_parts(
         # All parts of a remote output may be there already, so only the last one joins.
         joins = plan.remote is None or part == parts - 1
         shifted = ShiftedReport(report, total, n_read, tokens=totals.tokens, documents=totals.documents)
-        result = run_part(plan.part(part, parts), workers=workers, engine=engine, report=shifted, joins=joins)
+        mine = plan.part(part, parts, plan.slice(part, parts))
+        result = run_part(mine, workers=workers, engine=engine, report=shifted, joins=joins)
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
-        for name, value in vars(result.seconds).items():
-            setattr(seconds, name, getattr(seconds, name) + value)
+        seconds += result.seconds
     return JobResult(
         result.totals, result.finished, len(plan.units), kept.units, result.missing, seconds, parts=parts, new_bytes=new_bytes
     )
