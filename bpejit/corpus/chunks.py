@@ -24,7 +24,7 @@ from bpejit.corpus.base import (
 )
 from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import array_documents, bounded_parts, is_text
-from bpejit.corpus.input_streams import InputStream, fill_range
+from bpejit.corpus.input_streams import InputStream, read_range
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import CHUNK_BYTES, InputOptions
 from bpejit.corpus.registry import TEXT, load_format
@@ -62,26 +62,10 @@ class FilesChunk(NamedTuple):
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the files in the buffer of a reader, as documents."""
-        ends = np.cumsum(np.array(self.stops, np.int64) - np.array(self.starts, np.int64))
-        size = int(ends[-1])
-        text = reader.buffer(size)
-        if None not in self.kept and not any(self.starts):
-            text[:size] = np.frombuffer(b"".join(self.kept), np.uint8)  # type: ignore[arg-type]
-        else:
-            self._fill(memoryview(text))  # type: ignore[arg-type]
-        if reader.normalize_newlines:
-            return DocumentsChunk(text[:size], ends, True, size, separated=self.separated).read(reader)
-        return Block(text, size, size, True, ends, True, self.separated, size, size)
-
-    def _fill(self, view: memoryview) -> None:
-        position = 0
-        for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
-            target = view[position : position + stop - start]
-            if data is not None:
-                target[:] = data[start:stop]
-            else:
-                fill_range(path, start, target)
-            position += stop - start
+        files = zip(self.paths, self.starts, self.stops, self.kept, strict=True)
+        texts = [read_range(path, at, stop - at) if data is None else data[at:stop] for path, at, stop, data in files]
+        data, ends = join_documents(texts)
+        return DocumentsChunk(data, ends, True, len(data), separated=self.separated).read(reader)
 
 
 __all__ = ["CHUNK_BYTES", "CUT_WINDOW", "Chunk", "ChunkReader", "Chunker"]
@@ -128,10 +112,8 @@ class Chunk(NamedTuple):
         """Return the text of the chunk, in the buffer of a reader."""
         length = self.stop - self.start
         text = reader.buffer(length)
-        if self.data is not None:
-            text[:length] = np.frombuffer(self.data, np.uint8)
-        else:
-            fill_range(self.path, self.start, text[:length].data)
+        data = read_range(self.path, self.start, length) if self.data is None else self.data
+        text[:length] = np.frombuffer(data, np.uint8)
         cut = n_bytes = self.cut - self.start
         if reader.normalize_newlines:
             body = normalize_newlines(text[:cut].tobytes())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from io import FileIO
 from typing import Any, BinaryIO
 
 from bpejit import arguments
@@ -41,19 +40,11 @@ def open_raw(path: str) -> BinaryIO:
             if "::" in path:
                 file.file_system = file_system  # type: ignore[attr-defined] # it closes the archive when it is collected
             return file
-    return Path(path).open("rb", buffering=0)
-
-
-def open_ranges(path: str) -> BinaryIO:
-    """Open a file or a URL for reading ranges of bytes, each by one system call or one request."""
-    if not is_remote(path):
-        return open_raw(path)
-    file: Any = RemoteFile(*remote_file_system(path, error=CorpusError), path, error=CorpusError)
-    return file  # type: ignore[no-any-return]
+    return FileIO(path)
 
 
 def open_input(path: str, start: int = 0) -> BinaryIO:
-    """Open a file or a URL for reading ranges of bytes from a position on.
+    """Open a file or a URL for reading ranges of bytes from a position on, each by one system call or one request.
 
     Raises
     ------
@@ -61,10 +52,13 @@ def open_input(path: str, start: int = 0) -> BinaryIO:
         If it cannot be opened.
     """
     try:
-        file = open_ranges(path)
+        remote = is_remote(path)
+        file: Any = (
+            RemoteFile(*remote_file_system(path, error=CorpusError), path, error=CorpusError) if remote else open_raw(path)
+        )
         if start:
             file.seek(start)
-        return file
+        return file  # type: ignore[no-any-return]
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -108,48 +102,42 @@ def read_bytes(file: BinaryIO, path: str, size: int, *, partly: bool = False) ->
             parts.append(data)
             done += len(data)
     if done < size and not partly:
-        raise shorter_file(path, file.tell(), file.tell() + size - done)
+        found = file.tell()
+        raise CorpusError(
+            f"the input `{path}` became shorter while it was read: it ends at byte {found}; "
+            f"expected at least {found + size - done} bytes: run again when the file is complete"
+        )
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def fill_range(path: str, start: int, target: memoryview) -> None:
-    """Fill a buffer with the bytes of a file, or of one at a URL, from a position on.
-
-    Raises
-    ------
-    CorpusError
-        If it cannot be read, or ends too early.
-    """
-    done = 0
-    with reading_input(path, "the path and the disk"):
-        if is_remote(path):
-            with open_ranges(path) as file:
-                file.seek(start)
-                done = file.readinto(target)  # type: ignore[attr-defined]
-        else:
-            # This takes half the time of a file object, which is noticeable for 10,000 files.
-            number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            try:
-                if start:
-                    os.lseek(number, start, os.SEEK_SET)
-                while done < len(target) and (data := os.read(number, len(target) - done)):
-                    target[done : done + len(data)] = data
-                    done += len(data)
-            finally:
-                os.close(number)
-    if done < len(target):
-        raise shorter_file(path, start + done, start + len(target))
+def read_range(path: str, start: int, size: int) -> bytes:
+    """Return `size` bytes of a file from a position on; the errors are those of `open_input` and `read_bytes`."""
+    with open_input(path, start) as file:
+        return read_bytes(file, path, size)
 
 
-def shorter_file(path: str, found: int, expected: int) -> CorpusError:
-    """Return the error for a file that ends earlier than when it was listed."""
-    return CorpusError(
-        f"the input `{path}` became shorter while it was read: it ends at byte {found}; "
-        f"expected at least {expected} bytes: run again when the file is complete"
-    )
+class _Peekable:
+    """Bytes that a function returns, which may be examined before they are taken."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read_on = read
+        self._head = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, at least one unless the input has ended."""
+        if self._head:
+            some, self._head = self._head[:size], self._head[size:]
+            return some
+        return self._read_on(size)
+
+    def peek(self, size: int) -> bytes:
+        """Return the next `size` bytes, or fewer if the input ends, without taking them."""
+        while len(self._head) < size and (data := self._read_on(size - len(self._head))):
+            self._head += data
+        return self._head[:size]
 
 
-class InputStream:
+class InputStream(_Peekable):
     """An input that is read once, decompressed if it is compressed, after the bytes to skip.
 
     Parameters
@@ -184,28 +172,17 @@ class InputStream:
         self._file = file
         self.path = path
         self.n_raw = 0
-        self._head = b""
-        self._reader: Any = None
+        raw = _Peekable(self._read_raw)
+        if contents is not None:
+            compression = contents.compression(raw.peek(HEAD_BYTES))
+        super().__init__(raw.read if compression is None else open_compressed(raw.read, compression, path))
+        if contents is not None:
+            input_format, skip = contents.recognize(path, self.peek(HEAD_BYTES))
+        if skip:
+            self.read(len(self.peek(skip)))
         self.input_format = input_format
-        if contents is not None:
-            self._head = self._read_head()
-            compression = contents.compression(self._head)
-        if compression is not None:
-            self._reader = open_compressed(_Rest(self._head, self._read_raw), compression, path)
-            self._head = b"" if contents is None and not skip else self._read_head()
-        if contents is not None:
-            self.input_format, skip = contents.recognize(path, self._head)
-        elif skip and compression is None:
-            self._head = self._read_head()
         self.compression = compression
         self.skipped = skip
-        self._head = self._head[skip:]
-
-    def _read_head(self) -> bytes:
-        head = b""
-        while len(head) < HEAD_BYTES and (block := self._read_on(HEAD_BYTES - len(head))):
-            head += block
-        return head
 
     def _read_raw(self, size: int) -> bytes:
         with reading_input(self.path, "the disk or the connection"):
@@ -213,25 +190,6 @@ class InputStream:
             data: bytes = getattr(self._file, "read1", self._file.read)(size)
         self.n_raw += len(data)
         return data
-
-    def _read_on(self, size: int) -> bytes:
-        if self._reader is None:
-            return self._read_raw(size)
-        data: bytes = self._reader(size)
-        return data
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, at least one unless the input has ended."""
-        if self._head:
-            some, self._head = self._head[:size], self._head[size:]
-            return some
-        return self._read_on(size)
-
-    def peek(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer if the input ends, without taking them."""
-        while len(self._head) < size and (data := self._read_on(size - len(self._head))):
-            self._head += data
-        return self._head[:size]
 
     def read_fully(self, size: int) -> bytes:
         """Return `size` bytes, or fewer if the input ends."""
@@ -273,28 +231,13 @@ def spilled(stream: InputStream) -> Iterator[BinaryIO]:
         yield file  # type: ignore[misc]
 
 
-class _Rest:
-    """File that returns some bytes first, and then those of a function."""
-
-    def __init__(self, head: bytes, read: Callable[[int], bytes]) -> None:
-        self._head = head
-        self._read = read
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes."""
-        size = _READ_BYTES if size < 0 else size
-        if self._head:
-            some, self._head = self._head[:size], self._head[size:]
-            return some
-        return self._read(size)
-
-
-def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], bytes]:
+def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: str) -> Callable[[int], bytes]:
     """Return a function that reads the decompressed bytes of a file.
 
     Parameters
     ----------
-    file : object with a method `read`
+    read_raw : callable
+        Returns up to as many compressed bytes as it is given.
     compression : str
         `gzip` or `zstd`.
     path : str
@@ -310,10 +253,10 @@ def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], b
         import zlib
 
         # The class in `gzip` reads 8 KiB at a time, which takes a third longer. Zeros may follow the last member.
-        read = _read_members(file, lambda: zlib.decompressobj(31), padding=b"\0")
+        read = _read_members(read_raw, lambda: zlib.decompressobj(31), padding=b"\0")
     else:
         zstandard = import_extra("zstandard", f"the compressed input `{path}`")
-        read = _read_members(file, lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
+        read = _read_members(read_raw, lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
 
     def read_checked(size: int) -> bytes:
         try:
@@ -329,7 +272,9 @@ def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], b
     return read_checked
 
 
-def _read_members(file: Any, decompressor: Callable[[], Any], padding: bytes = b"") -> Callable[[int], bytes]:
+def _read_members(
+    read_raw: Callable[[int], bytes], decompressor: Callable[[], Any], padding: bytes = b""
+) -> Callable[[int], bytes]:
     """Return a function that reads the members of a gzip file, or the frames of a zstd file."""
     state: Any = None
     rest = ready = b""
@@ -341,7 +286,7 @@ def _read_members(file: Any, decompressor: Callable[[], Any], padding: bytes = b
             if state is None:
                 rest = rest.lstrip(padding)
             if not rest:
-                rest = file.read(_READ_BYTES)
+                rest = read_raw(_READ_BYTES)
                 if not rest and state is not None:
                     raise EOFError("it ends before the end of the compressed data")
                 if not rest:
