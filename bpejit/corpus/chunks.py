@@ -16,19 +16,15 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import padded_text
-from bpejit.corpus.base import (
-    DocumentsChunk,
-    divide_documents,
-    join_documents,
-    normalize_newlines,
-)
+from bpejit.corpus.base import DocumentsChunk, join_documents, normalize_newlines
 from bpejit.corpus.blocks import CUT_WINDOW, AnyChunk, Block, ChunkReader
-from bpejit.corpus.columns import array_documents, bounded_parts, is_text
+from bpejit.corpus.columns import batch_chunks, is_text
 from bpejit.corpus.input_streams import InputStream, read_range
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import CHUNK_BYTES, InputOptions
 from bpejit.corpus.registry import TEXT, load_format
-from bpejit.corpus.sources import Source
+from bpejit.corpus.sources import TEXTS, Source
+from bpejit.extras import import_extra
 from bpejit.splitting import Splitter
 from bpejit.storage.remote import is_remote
 from bpejit.utf8 import join_strings
@@ -378,12 +374,9 @@ def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int
             raise arguments.wrong_type(
                 name, item, f"a column of strings, and not of {item.type}", "give the column of the texts"
             )
-        first_row = 0
-        for part in bounded_parts(item, [item]):
-            data, ends, skipped, _ = array_documents(part, "texts", first_row, options)
-            first_row += len(part)
-            for text, stops in divide_documents(data, ends, chunk_bytes):
-                yield DocumentsChunk(text, stops, options.allow_special, 0, skipped)
+        record_batch = import_extra("pyarrow", "a column of strings").record_batch
+        batches = (record_batch([part], [options.text_column]) for part in getattr(item, "chunks", [item]))
+        yield from batch_chunks(batches, TEXTS, options, chunk_bytes, n_bytes=0, n_rows=len(item))
         return
     if arguments.is_iterable(item):
         texts = [_as_text(f"texts[{index}][{number}]", text) for number, text in enumerate(item)]

@@ -175,14 +175,10 @@ def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:
 
     Parameters
     ----------
-    rows : pyarrow.Array, ChunkedArray, RecordBatch or Table
-    columns : sequence of pyarrow.Array or ChunkedArray
+    rows : pyarrow.RecordBatch
+    columns : sequence of pyarrow.Array
         The columns of the rows that will be decoded.
     """
-    if hasattr(rows, "chunks"):
-        for chunk in rows.chunks:
-            yield from bounded_parts(chunk, [chunk])
-        return
     sizes = [size for column in columns if (size := _decoded_sizes(column)) is not None]
     if not sizes:
         yield rows
@@ -201,15 +197,11 @@ def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:
 def _decoded_sizes(column: Any) -> Array | None:
     """Return the bytes of the value of each row; None for columns without a dictionary of texts."""
     column = getattr(column, "storage", column)
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    if not chunks or not hasattr(chunks[0], "dictionary") or not is_text(chunks[0].type):
+    if not hasattr(column, "dictionary") or not is_text(column.type):
         return None
     compute = import_extra("pyarrow.compute", "a column of strings")
-    found = [
-        compute.fill_null(compute.binary_length(chunk.dictionary).take(chunk.indices), 0).to_numpy(zero_copy_only=False)
-        for chunk in chunks
-    ]
-    return np.concatenate(found).astype(np.int64)
+    sizes = compute.fill_null(compute.binary_length(column.dictionary).take(column.indices), 0)
+    return np.asarray(sizes.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
 def longest_values(array: Any) -> int:

@@ -24,6 +24,8 @@ from helpers.input_forms import SEPARATOR, json_lines, table, write_arrow, write
 
 import bpejit
 from bpejit.corpus import arrow_inputs, columns as text_columns
+from bpejit.corpus.chunks import text_chunks
+from bpejit.corpus.reading_options import InputOptions
 from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
 
 BAD_LINES = [
@@ -288,6 +290,17 @@ def test_nulls_among_the_values_of_a_dictionary(form: str, tmp_path: Path) -> No
     assert pyarrow.parquet.read_table(tmp_path / "o.parquet")["id"].to_pylist() == [0, 2, 4, 5, 7, 9]
     with pytest.raises(CorpusError, match="row 2: its text is null"):
         tokenizer.encode_files(path, tmp_path / "o.bin", strict=True)
+
+
+def test_nulls_in_a_column_of_texts_are_counted_once() -> None:
+    column = pa.chunked_array([["text"] * 20 + [None], [None], ["text"]])
+    chunks = list(text_chunks([column], InputOptions(), 16))
+    assert len(chunks) > 5
+    assert sum(chunk.ends.size for chunk in chunks) == 21
+    assert [str(record) for chunk in chunks for record in chunk.skipped.first] == [
+        "`texts`, row 21: its text is null",
+        "`texts`, row 22: its text is null",
+    ]
 
 
 def test_only_nulls_in_a_dictionary(tmp_path: Path) -> None:
