@@ -6,8 +6,8 @@ work is divided, which takes little time; workers copy the texts. Feather files 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -269,36 +269,22 @@ class Arrow(InputFormat):
 
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield the texts of all batches, as chunks in memory."""
-        with _arrow(source.path) as (ipc, file, is_file):
-            reader = _open_batches(ipc, file, source.path, source.options) if is_file else ipc.open_stream(file)
-            yield from _batches(reader, source, chunk_bytes, None if is_file else file.tell)
+        with _arrow(source.path) as opened:
+            yield from _batches(*opened, source, chunk_bytes, opened[1].tell)
 
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield the texts of a stream of batches, as chunks in memory; a file is copied first: its index is at its end."""
-        path = source.path
-        pyarrow = import_pyarrow("pyarrow", path)
-        ipc = import_pyarrow("pyarrow.ipc", path)
-        with arrow_errors(path, "Arrow"):
-            if stream.peek(len(_FILE)) == _FILE:
-                with spilled(stream) as copy:
-                    reader = _open_batches(ipc, pyarrow.PythonFile(copy, mode="r"), path, source.options)
-                    yield from _batches(reader, source, chunk_bytes, None)
-            else:
-                yield from _batches(ipc.open_stream(_as_file(pyarrow, stream)), source, chunk_bytes, lambda: stream.n_raw)
+        with _arrow(source.path, stream) as opened:
+            yield from _batches(*opened, source, chunk_bytes, lambda: stream.n_raw)
 
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
-        path = source.path
-        names = source.options.keep_columns
-        if source.is_stream:
-            pyarrow = import_pyarrow("pyarrow", path)
-            ipc = import_pyarrow("pyarrow.ipc", path)
-            with source.open_stream() as stream, arrow_errors(path, "Arrow"):
-                if stream.peek(len(_FILE)) == _FILE:
-                    return None
-                return kept_schema(ipc.open_stream(_as_file(pyarrow, stream)).schema, names, path)
-        with _arrow(path) as (ipc, file, is_file):
-            return kept_schema((ipc.open_file if is_file else ipc.open_stream)(file).schema, names, path)
+        with source.open_stream() if source.is_stream else nullcontext() as stream:
+            if stream is not None and stream.peek(len(_FILE)) == _FILE:
+                return None
+            with _arrow(source.path, stream) as (ipc, file, is_file):
+                schema = (ipc.open_file if is_file else ipc.open_stream)(file).schema
+                return kept_schema(schema, source.options.keep_columns, source.path)
 
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of batches."""
@@ -314,22 +300,22 @@ class Arrow(InputFormat):
 
 
 @contextmanager
-def _arrow(path: str) -> Iterator[tuple[Any, Any, bool]]:
+def _arrow(path: str, stream: InputStream | None = None) -> Iterator[tuple[Any, Any, bool]]:
     """Yield the module of pyarrow that reads Arrow, an open file, and whether it is a file of Arrow and not a stream."""
     pyarrow = import_pyarrow("pyarrow", path)
-    with (
-        arrow_errors(path, "Arrow"),
-        pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path) as file,
-    ):
-        head = file.read(8)
-        file.seek(0)
-        yield import_pyarrow("pyarrow.ipc", path), file, head == _FILE
-
-
-def _as_file(pyarrow: Any, stream: InputStream) -> Any:
-    """Return a stream as a file of pyarrow, which needs all bytes that it asks for, and leaves the stream open."""
-    read = SimpleNamespace(read=stream.read_fully, close=lambda: None, flush=lambda: None, closed=False)
-    return pyarrow.PythonFile(read, mode="r")
+    ipc = import_pyarrow("pyarrow.ipc", path)
+    with arrow_errors(path, "Arrow"), ExitStack() as stack:
+        if stream is None:
+            file = pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path)
+            is_file = stack.enter_context(file).read(len(_FILE)) == _FILE
+            file.seek(0)
+        elif is_file := stream.peek(len(_FILE)) == _FILE:
+            file = pyarrow.PythonFile(stack.enter_context(spilled(stream)), mode="r")
+        else:
+            # pyarrow needs all bytes that it asks for, and leaves the stream open.
+            read = SimpleNamespace(read=stream.read_fully, close=lambda: None, flush=lambda: None, closed=False)
+            file = pyarrow.PythonFile(read, mode="r")
+        yield ipc, file, is_file
 
 
 def _open_batches(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
@@ -342,18 +328,22 @@ def _open_batches(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
     return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=numbers, use_threads=False))
 
 
-def _batches(reader: Any, source: Source, chunk_bytes: int, position: Any) -> Iterator[AnyChunk]:
+def _batches(
+    ipc: Any, file: Any, is_file: bool, source: Source, chunk_bytes: int, position: Callable[[], int]
+) -> Iterator[AnyChunk]:
     """Yield the chunks of a file, or of a stream, of which `position` returns the number of bytes that were read."""
     path = source.path
     options = source.options
     size = source.size or 0
-    start, stop = (0, None) if source.is_stream or position else (source.start, source.stop)
-    if position:
-        check_column(reader.schema, path, options)
-        found = ((batch, min(position(), size)) for batch in reader)
-    else:
+    start, stop = (0, None) if source.is_stream or not is_file else (source.start, source.stop)
+    if is_file:
+        reader = _open_batches(ipc, file, path, options)
         n = reader.num_record_batches
         found = ((reader.get_batch(number), share(size, number + 1, n)) for number in range(n if stop is None else stop))
+    else:
+        reader = ipc.open_stream(file)
+        check_column(reader.schema, path, options)
+        found = ((batch, min(position(), size)) for batch in reader)
     read = first_row = 0
     for number, (batch, now) in enumerate(found):
         if number >= start:
@@ -361,5 +351,5 @@ def _batches(reader: Any, source: Source, chunk_bytes: int, position: Any) -> It
             yield from batch_chunks(iter([batch]), path, options, chunk_bytes, n_bytes=now - read, **rows)
         read = now
         first_row += batch.num_rows
-    if position and size > read:
+    if not is_file and size > read:
         yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=size - read)

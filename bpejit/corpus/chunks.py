@@ -154,7 +154,7 @@ class Chunker:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self.splitter = splitter
-        self.chunk_bytes = self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = chunk_bytes
         self.normalize_newlines = normalize_newlines
         self.group_files = group_files
         self.ahead = max([4, *map(len, splitter.special_tokens)])
@@ -169,7 +169,7 @@ class Chunker:
         for source in sources:
             small = self._is_small(source)
             length = (source.size or 0) - source.start if small else 0
-            if group and (not small or size + length > self._chunk_bytes or len(group) >= MOST_FILES):
+            if group and (not small or size + length > self.chunk_bytes or len(group) >= MOST_FILES):
                 yield from self._group_chunks(group)
                 group, size = [], 0
             if small:
@@ -208,13 +208,13 @@ class Chunker:
     def _source_chunks(self, source: Source) -> Iterator[AnyChunk]:
         options = source.options
         if source.texts is not None:
-            yield from text_chunks(source.texts, options, self._chunk_bytes)
+            yield from text_chunks(source.texts, options, self.chunk_bytes)
         elif source.is_stream:
             with source.open_stream() as stream:
                 if stream.input_format == TEXT and options.keep_columns:
                     raise no_columns(source.path)
                 if stream.input_format != TEXT or options.by_lines:
-                    yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
+                    yield from load_format(stream.input_format).stream_chunks(stream, source, self.chunk_bytes)
                 else:
                     yield from self._stream_chunks(stream, options)
         elif source.has_records:
@@ -226,7 +226,7 @@ class Chunker:
 
     def _chunk_size(self, source: Source) -> int:
         factor = REMOTE_FACTOR if is_remote(source.path) and load_format(source.input_format).is_text else 1
-        return self._chunk_bytes * factor
+        return self.chunk_bytes * factor
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the target positions are read here; the workers read the rest.
@@ -274,13 +274,13 @@ class Chunker:
         separated = options.documents == "separator"
         data = bytearray()
         start = n_raw = 0
-        searched = self._chunk_bytes
+        searched = self.chunk_bytes
         while True:
             wanted = searched + CUT_WINDOW + self.ahead
             while len(data) < wanted and (block := stream.read(wanted - len(data))):
                 data += block
             ended = len(data) < wanted
-            if ended and len(data) <= self._chunk_bytes:
+            if ended and len(data) <= self.chunk_bytes:
                 break
             cut = self.find_cut(data, searched, len(data) - self.ahead) if len(data) - self.ahead > searched else -1
             if cut >= 0:
@@ -290,7 +290,7 @@ class Chunker:
                 yield Chunk(stream.path, start, start + cut, start + stop, False, bytes(data[:stop]), separated, n_read)
                 del data[:cut]
                 start += cut
-                searched = self._chunk_bytes
+                searched = self.chunk_bytes
             elif ended:
                 break
             else:

@@ -43,32 +43,33 @@ BlockReading = Callable[[int], bytes]
 """A function that returns the next bytes of a file, or fewer at its end."""
 
 
-def read_block(read: BlockReading) -> PretokenTable | None:
-    """Read a block; return None for a block without pre-tokens, which marks the end.
+def read_blocks(read: BlockReading) -> Iterator[PretokenTable]:
+    """Yield the blocks of a stream that `write_stream` has written, up to the one without pre-tokens.
 
     Raises
     ------
     BlockError
-        If the file ends within the block, or its sizes or counts are impossible.
+        If the file ends before it, or the sizes or counts of a block are impossible.
     """
-    n, n_bytes, length_width, count_width = np.frombuffer(read_exactly(read, HEAD_BYTES), _HEAD).tolist()
-    if n == 0:
-        return None
-    if (
-        not 0 < n <= BLOCK_WORDS
-        or not 0 < n_bytes <= BLOCK_BYTES + LONGEST_WORD
-        or not {length_width, count_width} <= {*_WIDTHS}
-    ):
-        raise BlockError(f"a block of {n} pre-tokens and {n_bytes} bytes")
-    body = read_exactly(read, n * (length_width + count_width) + n_bytes)
-    lengths = np.frombuffer(body, _WIDTHS[length_width], n)
-    counts = np.frombuffer(body, _WIDTHS[count_width], n, n * length_width)
-    starts = np.zeros(n + 1, np.int64)
-    np.cumsum(lengths, dtype=np.int64, out=starts[1:])
-    if not lengths.all() or not counts.all() or starts[-1] != n_bytes or int(counts.max()) >= 2**63:
-        raise BlockError("a block whose lengths or counts are impossible")
-    pool = np.frombuffer(body, np.uint8, n_bytes, n * (length_width + count_width))
-    return PretokenTable(pool, starts, counts.astype(np.int64))
+    while True:
+        n, n_bytes, length_width, count_width = np.frombuffer(read_exactly(read, HEAD_BYTES), _HEAD).tolist()
+        if n == 0:
+            return
+        if (
+            not 0 < n <= BLOCK_WORDS
+            or not 0 < n_bytes <= BLOCK_BYTES + LONGEST_WORD
+            or not {length_width, count_width} <= {*_WIDTHS}
+        ):
+            raise BlockError(f"a block of {n} pre-tokens and {n_bytes} bytes")
+        body = read_exactly(read, n * (length_width + count_width) + n_bytes)
+        lengths = np.frombuffer(body, _WIDTHS[length_width], n)
+        counts = np.frombuffer(body, _WIDTHS[count_width], n, n * length_width)
+        starts = np.zeros(n + 1, np.int64)
+        np.cumsum(lengths, dtype=np.int64, out=starts[1:])
+        if not lengths.all() or not counts.all() or starts[-1] != n_bytes or int(counts.max()) >= 2**63:
+            raise BlockError("a block whose lengths or counts are impossible")
+        pool = np.frombuffer(body, np.uint8, n_bytes, n * (length_width + count_width))
+        yield PretokenTable(pool, starts, counts.astype(np.int64))
 
 
 def read_exactly(read: BlockReading, size: int) -> bytes:
@@ -83,12 +84,6 @@ def read_exactly(read: BlockReading, size: int) -> bytes:
     if len(data) < size:
         raise BlockError(f"the end of the file {size - len(data)} bytes too early")
     return data
-
-
-def read_blocks(read: BlockReading) -> Iterator[PretokenTable]:
-    """Yield the blocks of a stream that `write_stream` has written."""
-    while (table := read_block(read)) is not None:
-        yield table
 
 
 def write_stream(write: Callable[[bytes], object], stream: Iterable[PretokenTable]) -> tuple[int, int, int]:

@@ -61,10 +61,10 @@ class DatatroveFormat(MappedFormat):
         """Return the writer of both."""
         return EndWriter(*files)
 
-    def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> EndIndex | None:
+    def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if there is no index."""
         index = _index_path(path)
-        return EndIndex(index, n_tokens) if fields is not None or index.exists() else None
+        return _read_index(index, n_tokens) if fields is not None or index.exists() else None
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format, and an index."""
@@ -88,26 +88,20 @@ class EndWriter:
         self._metadata.write(f"{name}\n{fields.tokens}\n{_readable(fields.tokens)}".encode())
 
 
-class EndIndex(Borders):
-    """The ends of documents in an `.index` file.
-
-    Parameters
-    ----------
-    path : Path
-    n_tokens : int
-        The number of ids, which is the last end.
+def _read_index(path: Path, n_tokens: int) -> Borders:
+    """Return the borders of documents of an `.index` file.
 
     Raises
     ------
     TokenFileError
-        If the file cannot be read, or does not fit the ids.
+        If the file cannot be read, or its last number is not the number of ids.
     """
-
-    def __init__(self, path: Path, n_tokens: int) -> None:
-        super().__init__(path, n_tokens, np.asarray(map_ids(path, regular_size(path), _END)))
-        last = int(self._ends[-1]) if self._ends.size else 0
-        if last != n_tokens:
-            raise self.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
+    ends = np.asarray(map_ids(path, regular_size(path), _END))
+    borders = Borders(path, n_tokens, ends)
+    last = int(ends[-1]) if ends.size else 0
+    if last != n_tokens:
+        raise borders.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
+    return borders
 
 
 def _read_metadata(path: Path) -> tuple[str | None, int | None]:

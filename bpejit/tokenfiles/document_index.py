@@ -38,46 +38,36 @@ class DocumentIndexWriter:
 
     def __init__(self, file: OutputFile) -> None:
         self._file = file
-        self._n_starts = 1
         file.write(npy_header(_START, 0))
         file.write(np.zeros(1, dtype=_START).data)
 
     def write(self, ends: Array) -> None:
         """Append the ends of documents, int64 [documents], as positions in the token file."""
         self._file.write(np.ascontiguousarray(ends, dtype=_START).data)
-        self._n_starts += int(ends.size)
 
-    def finish(self, fields: Description) -> None:  # noqa: ARG002
+    def finish(self, fields: Description) -> None:
         """Write the number of documents into the header."""
-        self._file.write_at_start(npy_header(_START, self._n_starts))
+        self._file.write_at_start(npy_header(_START, (fields.documents or 0) + 1))
 
 
-class DocumentIndex(Borders):
-    """The borders of documents in `starts` int64 [documents + 1], of which the last is the number of ids.
-
-    Parameters
-    ----------
-    path : Path
-        The document index.
-    n_tokens : int
+def read_document_index(path: Path, n_tokens: int) -> Borders:
+    """Return the borders of documents of a document index.
 
     Raises
     ------
     TokenFileError
-        If the index is missing or broken, or its first and last number do not fit the token file.
+        If the index is missing or broken, or its first and last number are not 0 and the number of ids.
     """
-
-    def __init__(self, path: Path, n_tokens: int) -> None:
-        try:
-            dtype, n_starts, offset = read_npy_header(path)
-        except OSError as cause:
-            raise read_error(path, cause, error=TokenFileError, what="document index") from cause
-        super().__init__(path, n_tokens)
-        if dtype != _START or n_starts < 1:
-            raise self.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
-        starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
-        self._ends = starts[1:]
-        first = int(starts[0])
-        last = int(starts[-1])
-        if first != 0 or last != n_tokens:
-            raise self.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
+    borders = Borders(path, n_tokens)
+    try:
+        dtype, n_starts, offset = read_npy_header(path)
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what="document index") from cause
+    if dtype != _START or n_starts < 1:
+        raise borders.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
+    starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
+    first = int(starts[0])
+    last = int(starts[-1])
+    if first != 0 or last != n_tokens:
+        raise borders.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
+    return Borders(path, n_tokens, starts[1:])

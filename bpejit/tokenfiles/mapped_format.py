@@ -29,7 +29,7 @@ from bpejit.tokenfiles.description import (
     description_path,
     write_description,
 )
-from bpejit.tokenfiles.document_index import DocumentIndex, DocumentIndexWriter, document_index_path
+from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path, read_document_index
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens
 from bpejit.tokenfiles.mapping import map_ids
@@ -154,7 +154,7 @@ class MappedFormat(DescribedFormat):
         """
         index = document_index_path(path)
         exists = index.exists() if fields is None else fields.documents is not None
-        return DocumentIndex(index, n_tokens) if exists else None
+        return read_document_index(index, n_tokens) if exists else None
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
         """Return an open token file."""

@@ -108,7 +108,7 @@ class SequenceIndexWriter:
     def __init__(self, file: OutputFile, dtype: np.dtype[Any]) -> None:
         self._file = file
         self._dtype = dtype
-        self._n_documents = self._previous_end = 0
+        self._previous_end = 0
         file.write(bytes(_HEADER.size))
 
     def write(self, ends: Array) -> None:
@@ -128,13 +128,12 @@ class SequenceIndexWriter:
                 f"a document has {int(lengths.max())} ids, and the format megatron counts them with 31 bits; "
                 f"expected at most {_LONGEST}: divide the document, or choose another format"
             )
-        self._n_documents += int(ends.size)
         self._file.write(lengths.astype(_LENGTH).data)
 
-    def finish(self, fields: Description) -> None:  # noqa: ARG002
+    def finish(self, fields: Description) -> None:
         """Write what follows the lengths, and the header."""
         index = self._file
-        n_documents = self._n_documents
+        n_documents = fields.documents or 0
         position = 0
         for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
             size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize

@@ -21,7 +21,7 @@ from bpejit.counting.table_streams import (
     join_tables,
     merge_streams,
     pack_block,
-    read_block,
+    read_blocks,
     read_table,
     slice_table,
     sort_blocks,
@@ -96,24 +96,23 @@ def test_blocks_survive_as_bytes(counts: dict[bytes, int], size: int) -> None:
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_streams, "BLOCK_WORDS", 20)  # the largest block here
-        while (table := read_block(file.read)) is not None:
-            found.append(table)
+        found += read_blocks(file.read)
     assert join_tables(found).to_counts() == dict(sorted(counts.items()))
     assert file.read() == b""
 
 
 def test_broken_blocks_are_refused() -> None:
     data = pack_block(table_of({b"a": 1, b"bc": 300}))
-    assert read_block(io.BytesIO(data).read) is not None
+    assert next(read_blocks(io.BytesIO(data).read)) is not None
     for end in range(len(data)):
         with pytest.raises(BlockError):
-            read_block(io.BytesIO(data[:end]).read)
+            next(read_blocks(io.BytesIO(data[:end]).read))
     for place, value in ((0, 2**40), (1, -1), (2, 3), (3, 0)):
         head = np.frombuffer(data[:HEAD_BYTES], "<i8").copy()
         head[place] = value
         with pytest.raises(BlockError):
-            read_block(io.BytesIO(head.tobytes() + data[HEAD_BYTES:]).read)
+            next(read_blocks(io.BytesIO(head.tobytes() + data[HEAD_BYTES:]).read))
     zero_count = bytearray(data)
     zero_count[HEAD_BYTES + 2] = 0
     with pytest.raises(BlockError):
-        read_block(io.BytesIO(zero_count).read)
+        next(read_blocks(io.BytesIO(zero_count).read))
