@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -119,11 +119,6 @@ def skipped_note(count: int, first: Sequence[object]) -> str:
     shown = "; ".join(map(str, first[:3]))
     why = "" if "the limit is" in shown else f" that {have} no text"
     return f"skipped {count:,} record{plural}{why}: {shown}{'; ...' if count > 3 else ''}"
-
-
-def total_skipped(parts: Iterable[Skipped]) -> Skipped:
-    """Return the sum of several counts of skipped records."""
-    return sum(parts, NOTHING_SKIPPED)
 
 
 class Block(NamedTuple):

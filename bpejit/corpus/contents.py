@@ -170,12 +170,6 @@ KEPT_FILE = 1 << 16
 """Size up to which a file is read when it is examined, while the contents are kept or hashed."""
 
 
-def find_compression(head: bytes) -> str | None:
-    """Return how an input is compressed, `gzip` or `zstd`, or None."""
-    found = _COMPRESSED.match(head)
-    return None if found is None else found.lastgroup
-
-
 def inner_name(path: str) -> str:
     """Return the name of an input without the end that says that it is compressed, in lower case."""
     name = path.lower()
@@ -191,8 +185,6 @@ class Contents:
     ----------
     input_format, strip_bom, **others
         The fields of `InputOptions`.
-    plain_only : bool
-        Whether only plain text is accepted, and anything else is refused.
 
     Attributes
     ----------
@@ -212,12 +204,10 @@ class Contents:
         input_format: str = AUTO,
         *,
         strip_bom: bool = False,
-        plain_only: bool = False,
         hashed: bool = False,
         **others: Any,
     ) -> None:
         self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
-        self.plain_only = plain_only
         self.marked: list[str] = []
         self.skipped: Skipped = NOTHING_SKIPPED
         self.sample: tuple[int, int] | None = None
@@ -226,8 +216,7 @@ class Contents:
         self._doubtful: dict[str, str] = {}
         self._left_out: list[str] = []
         self._warned = False
-        names = () if plain_only else input_format_names()
-        self._formats = {name: load_format(name) for name in names if name != TEXT}
+        self._formats = {name: load_format(name) for name in input_format_names() if name != TEXT}
         formats = self._formats.values()
         self._suffixes = tuple(suffix for one in formats for suffix in one.suffixes)
         likely = [suffix for one in formats for suffix in one.likely_suffixes]
@@ -259,8 +248,9 @@ class Contents:
         return data if self._n_kept <= KEPT_BYTES else None
 
     def compression(self, head: bytes) -> str | None:
-        """Return how an input is compressed, if it is to be decompressed."""
-        return None if self.plain_only or self.options.input_format == TEXT else find_compression(head)
+        """Return how an input is compressed, `gzip` or `zstd`, if it is to be decompressed; otherwise None."""
+        found = None if self.options.input_format == TEXT else _COMPRESSED.match(head)
+        return None if found is None else found.lastgroup
 
     def is_plain(self, path: str, head: bytes) -> bool:
         """Return True if an input is plain text without a byte-order mark; False if `recognize` has to decide.

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.input_streams import open_input, read_bytes
-from bpejit.corpus.sources import Source
+from bpejit.corpus.sources import Source, hash_content
 from bpejit.errors import CorpusError
 from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remote_file_system
 
@@ -58,14 +58,13 @@ def identify_input(source: Source) -> dict[str, str | None]:
             checksum = find_checksum(file_system.info(name))
         if checksum is not None:
             return {"checksum": checksum}
-    digest = hashlib.sha256(b"%d " % source.size)
     if source.kept is not None:
-        digest.update(source.kept)
-    else:
-        with open_input(source.path) as file:
-            for start in dict.fromkeys((0, max(source.size - SAMPLE_BYTES, 0))):
-                file.seek(start)
-                digest.update(read_bytes(file, source.path, min(SAMPLE_BYTES, source.size - start), partly=True))
+        return {"sha256": hash_content(source.kept)}
+    digest = hashlib.sha256(b"%d " % source.size)
+    with open_input(source.path) as file:
+        for start in dict.fromkeys((0, max(source.size - SAMPLE_BYTES, 0))):
+            file.seek(start)
+            digest.update(read_bytes(file, source.path, min(SAMPLE_BYTES, source.size - start), partly=True))
     return {"sha256": digest.hexdigest()}
 
 

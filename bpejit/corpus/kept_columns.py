@@ -25,6 +25,16 @@ _KINDS = b"bpejit.kinds"
 _BOOL, _NEGATIVE, _NUMBER, _UNSIGNED, _WIDE, _FLOAT, _STRING, _OTHER = (1 << bit for bit in range(8))
 """Kinds of values: integers below 0, from 0 on, and from 2^63 on; those that a float64 may not hold have `_WIDE` as well."""
 
+_KIND_OF = {bool: _BOOL, float: _FLOAT, str: _STRING}
+
+_TYPES = {
+    "bool": _BOOL,
+    "int64": _NEGATIVE | _NUMBER | _WIDE,
+    "uint64": _NUMBER | _UNSIGNED | _WIDE,
+    "float64": _NEGATIVE | _NUMBER | _FLOAT,
+}
+"""The kinds of values that types of the output hold, the first that fits; values of other kinds are strings of JSON."""
+
 _EXACT = 1 << 53
 
 
@@ -280,15 +290,8 @@ def json_schema(names: Sequence[str], kinds: Sequence[int] | None = None) -> Any
 
 
 def _kind(value: Any) -> int:
-    kind = type(value)
-    if kind is str:
-        return _STRING
-    if kind is bool:
-        return _BOOL
-    if kind is float:
-        return _FLOAT
-    if kind is not int:
-        return _OTHER
+    if type(value) is not int:
+        return _KIND_OF.get(type(value), _OTHER)
     found = _NEGATIVE if value < 0 else _UNSIGNED if value >> 63 else _NUMBER
     return found if -_EXACT <= value <= _EXACT else found | _WIDE
 
@@ -340,21 +343,10 @@ def final_schema(schema: Any) -> Any:
     fields = []
     for field in schema:
         kinds = _json_kinds(field)
-        fields.append(pyarrow.field(field.name, field.type if kinds is None else _json_type(kinds)))
+        fitting = (name for name, allowed in _TYPES.items() if kinds and not kinds & ~allowed)
+        found = field.type if kinds is None else pyarrow.type_for_alias(next(fitting, "string"))
+        fields.append(pyarrow.field(field.name, found))
     return pyarrow.schema(fields)
-
-
-def _json_type(kinds: int) -> Any:
-    pyarrow = _arrow()
-    if kinds == _BOOL:
-        return pyarrow.bool_()
-    if kinds and not kinds & ~(_NEGATIVE | _NUMBER | _WIDE):
-        return pyarrow.int64()
-    if kinds and not kinds & ~(_NUMBER | _UNSIGNED | _WIDE):
-        return pyarrow.uint64()
-    if kinds and not kinds & ~(_NEGATIVE | _NUMBER | _FLOAT):
-        return pyarrow.float64()
-    return pyarrow.string()
 
 
 def final_batch(batch: Any, known: Any, final: Any) -> Any:

@@ -163,7 +163,7 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     """
     contents = contents or Contents()
     if isinstance(inputs, Iterator):
-        return [text_source(inputs, contents)]
+        return [Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)]
     sources: list[Source] = []
     files: list[str] = []
     first = 0
@@ -233,11 +233,6 @@ def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, con
             raise CorpusError("standard input (`-`) is listed twice, but can be read only once; expected it once: remove one")
         found += [replace(source, weight=number) for source in some]
     return found
-
-
-def text_source(texts: Iterable[Any], contents: Contents) -> Source:
-    """Return the source of texts in memory."""
-    return Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=iter(texts))
 
 
 def _other_source(name: str, contents: Contents) -> Source:

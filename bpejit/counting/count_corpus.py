@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
-from bpejit.corpus.blocks import no_texts, total_skipped
+from bpejit.corpus.blocks import NOTHING_SKIPPED, no_texts
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_paths import Inputs
@@ -225,7 +225,7 @@ def _header(
 ) -> CountsHeader:
     """Return the header of counts, or raise CorpusError if no record has a text."""
     if not n_pretokens and tally.skipped:
-        raise no_texts(total_skipped(tally.skipped.values()))
+        raise no_texts(sum(tally.skipped.values(), NOTHING_SKIPPED))
     inputs = describe_inputs(sources, contents)
     for entry, source in zip(inputs, sources, strict=True):
         if part is not None:

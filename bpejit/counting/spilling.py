@@ -246,10 +246,7 @@ def _remove_below(url: str) -> None:
     with suppress(Exception):
         file_system, name = remote_file_system(url, error=OutputError)
         file_system.invalidate_cache()
-        if found := file_system.find(name):
-            file_system.rm(found)
-        if file_system.exists(name):  # an empty folder, which object stores do not have
-            file_system.rm(name, recursive=True)
+        file_system.rm(name, recursive=True)
 
 
 def remove_runs(runs: Sequence[Run]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
-from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, token_inputs, token_writer
@@ -115,6 +114,7 @@ def convert_tokens(
         tokens.verify()  # the new file has a hash of its own, which would not tell that the old one was damaged
     has_borders = tokens.n_documents is not None or separator is not None
     vocab_size = tokens.vocab_size if tokens.vocab_size is not None else _largest_id(tokens) + 1
+    other_columns = getattr(tokens, "other_columns", None) if pack is None and load_format(format).own_columns else None
     writer = token_writer(
         out,
         dtype=dtype,
@@ -123,7 +123,7 @@ def convert_tokens(
         overwrite=overwrite,
         document_index=has_borders and out != "-",
         pack=pack,
-        columns=_other_columns(tokens) if pack is None and load_format(format).own_columns else None,
+        columns=None if other_columns is None else other_columns(),
         format=format,
     )
     with writer:
@@ -134,12 +134,6 @@ def convert_tokens(
             writer.write(ids, ends=ends)
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
     return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0), format)
-
-
-def _other_columns(tokens: TokenReader) -> ColumnRows | None:
-    """Return the columns of a token file beside the ids; None if it has none."""
-    found = getattr(tokens, "other_columns", None)
-    return None if found is None else found()
 
 
 def _largest_id(tokens: TokenReader) -> int:
