@@ -306,8 +306,9 @@ def _arrow(path: str, stream: InputStream | None = None) -> Iterator[tuple[Any, 
     ipc = import_pyarrow("pyarrow.ipc", path)
     with arrow_errors(path, "Arrow"), ExitStack() as stack:
         if stream is None:
-            file = pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path)
-            is_file = stack.enter_context(file).read(len(_FILE)) == _FILE
+            opened = pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path)
+            file = stack.enter_context(opened)
+            is_file = file.read(len(_FILE)) == _FILE
             file.seek(0)
         elif is_file := stream.peek(len(_FILE)) == _FILE:
             file = pyarrow.PythonFile(stack.enter_context(spilled(stream)), mode="r")

@@ -58,10 +58,11 @@ class FilesChunk(NamedTuple):
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the files in the buffer of a reader, as documents."""
-        files = zip(self.paths, self.starts, self.stops, self.kept, strict=True)
-        texts = [read_range(path, at, stop - at) if data is None else data[at:stop] for path, at, stop, data in files]
-        data, ends = join_documents(texts)
-        return DocumentsChunk(data, ends, True, len(data), separated=self.separated).read(reader)
+        texts = []
+        for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
+            texts.append(read_range(path, start, stop - start) if data is None else data[start:stop])
+        joined, ends = join_documents(texts)
+        return DocumentsChunk(joined, ends, True, len(joined), separated=self.separated).read(reader)
 
 
 __all__ = ["CHUNK_BYTES", "CUT_WINDOW", "Chunk", "ChunkReader", "Chunker"]

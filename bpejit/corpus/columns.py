@@ -200,7 +200,8 @@ def _decoded_sizes(column: Any) -> Array | None:
     if not hasattr(column, "dictionary") or not is_text(column.type):
         return None
     compute = import_extra("pyarrow.compute", "a column of strings")
-    sizes = compute.fill_null(compute.binary_length(column.dictionary).take(column.indices), 0)
+    lengths = compute.binary_length(column.dictionary)
+    sizes = compute.fill_null(lengths.take(column.indices), 0)
     return np.asarray(sizes.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 

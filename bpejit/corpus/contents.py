@@ -249,7 +249,9 @@ class Contents:
 
     def compression(self, head: bytes) -> str | None:
         """Return how an input is compressed, `gzip` or `zstd`, if it is to be decompressed; otherwise None."""
-        found = None if self.options.input_format == TEXT else _COMPRESSED.match(head)
+        if self.options.input_format == TEXT:
+            return None
+        found = _COMPRESSED.match(head)
         return None if found is None else found.lastgroup
 
     def is_plain(self, path: str, head: bytes) -> bool:

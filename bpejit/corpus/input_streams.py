@@ -52,10 +52,12 @@ def open_input(path: str, start: int = 0) -> BinaryIO:
         If it cannot be opened.
     """
     try:
-        remote = is_remote(path)
-        file: Any = (
-            RemoteFile(*remote_file_system(path, error=CorpusError), path, error=CorpusError) if remote else open_raw(path)
-        )
+        file: Any
+        if is_remote(path):
+            file_system, name = remote_file_system(path, error=CorpusError)
+            file = RemoteFile(file_system, name, path, error=CorpusError)
+        else:
+            file = open_raw(path)
         if start:
             file.seek(start)
         return file  # type: ignore[no-any-return]

@@ -343,8 +343,10 @@ def final_schema(schema: Any) -> Any:
     fields = []
     for field in schema:
         kinds = _json_kinds(field)
-        fitting = (name for name, allowed in _TYPES.items() if kinds and not kinds & ~allowed)
-        found = field.type if kinds is None else pyarrow.type_for_alias(next(fitting, "string"))
+        found = field.type
+        if kinds is not None:
+            fitting = [name for name, allowed in _TYPES.items() if kinds and not kinds & ~allowed]
+            found = pyarrow.type_for_alias(fitting[0] if fitting else "string")
         fields.append(pyarrow.field(field.name, found))
     return pyarrow.schema(fields)
 

@@ -163,7 +163,8 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     """
     contents = contents or Contents()
     if isinstance(inputs, Iterator):
-        return [Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)]
+        source = Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)
+        return [source]
     sources: list[Source] = []
     files: list[str] = []
     first = 0
