@@ -107,11 +107,6 @@ class FileProblem(Text2TextProblem):
         return self.kind != TEXT2SELF
 
     @property
-    def text_features(self) -> tuple[str, ...]:
-        """The features that are texts and become ids."""
-        return tuple(name for name in _FEATURES[self.kind] if name != "label")
-
-    @property
     def dataset_splits(self) -> list[dict[str, Any]]:
         """The parts of the data set."""
         return [{"split": split["split"], "shards": split["shards"]} for split in self._splits]
@@ -224,11 +219,6 @@ for _key in _KEYS:
 
 class FileClassProblem(FileProblem, Text2ClassProblem):
     """A problem with class labels whose samples are in files."""
-
-    @property
-    def text_features(self) -> tuple[str, ...]:
-        """The inputs."""
-        return ("inputs",)
 
     @property
     def num_classes(self) -> int:

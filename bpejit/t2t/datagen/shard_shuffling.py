@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
+from bpejit.jobs.job_folder import damaged, file_sha256, read_record, sync_paths, write_record
 from bpejit.jobs.remote_output import RemoteOutput, broken_part
 from bpejit.storage.scratch import scratch_folder
-from bpejit.storage.temporary import sync_file
 from bpejit.t2t.record_formats.registry import load_record_format
 from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.tfrecords import read_record_blocks
@@ -66,7 +65,7 @@ class ShardTask:
     sources : tuple of ShardSource
         Together they contain its records.
     target : Path or str
-        The file to write, as `written_shard` until it is complete, or its URL.
+        The file to write, which is complete if its hash is stored (see `complete_shard`), or its URL.
     """
 
     shard: int
@@ -122,21 +121,14 @@ def _note(remote: RemoteOutput, shard: int) -> str:
     return f"{remote.folder}/{stored_shard(shard)}.json"
 
 
-def written_shard(target: Path) -> Path:
-    """Return the name of a file in the folder of a job until it is complete and on disk."""
-    return target.with_name(f"{target.name}.tmp")
-
-
 def complete_shard(target: Path) -> None:
-    """Flush a shard to disk, and give it its name.
+    """Flush a shard to disk, and write its hash, unless an earlier run has done so.
 
     Unlike `replacing`, without flushing the folder each time: after a power failure, a missing file is written again.
     """
-    if written_shard(target).exists():
-        with written_shard(target).open("rb+") as file:
-            sync_file(file.fileno())
-        write_record(_hash_of(target), {"sha256": file_sha256(written_shard(target))}, synced=False)
-        written_shard(target).replace(target)
+    if not _hash_of(target).exists():
+        sync_paths([target])
+        write_record(_hash_of(target), {"sha256": file_sha256(target)}, synced=False)
 
 
 def _hash_of(target: Path) -> Path:
@@ -182,7 +174,8 @@ class Shuffling:
             target = Path(task.target)
             if _is_intact(target):  # an earlier run has written it
                 return task.shard, target.stat().st_size
-            return task.shard, self._write(task.shard, task.sources, written_shard(target))
+            _hash_of(target).unlink(missing_ok=True)
+            return task.shard, self._write(task.shard, task.sources, target)
         with scratch_folder(Path(tempfile.gettempdir()), "shuffling") as scratch:
             places = [scratch / f"part-{number}" for number in range(len(task.sources))]
             for source, place in zip(task.sources, places, strict=True):
