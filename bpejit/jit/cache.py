@@ -233,7 +233,8 @@ def make_numba_folder() -> Path:
     if not _is_wanted():
         raise FolderError("BPEJIT_CACHE=0 turns the cache off")
     version = fingerprint.hash_text(fingerprint.of_machine() + fingerprint.of_sources())
-    folder = _make_folder(f"numba-{version}")
+    folder = _find_folder(f"numba-{version}", create=True)
+    assert folder is not None  # if it cannot be created, an error is raised
     with suppress(OSError):
         os.utime(folder)  # marks it as used, for `upkeep.prune`
     return folder
@@ -286,24 +287,16 @@ def _location() -> tuple[Any, ...]:
     return (*map(os.environ.get, variables), os.geteuid() if folders.has_owners() else None)
 
 
-def _find_folder(name: str) -> Path | None:
-    """Return a folder of the cache that passed the checks, or None if it does not exist."""
+def _find_folder(name: str, *, create: bool = False) -> Path | None:
+    """Return a folder of the cache that passed the checks, or None if it does not exist, and is not to be created."""
     location = (*_location(), name)
-    found = _state.checked.get(location)
+    found = None if create else _state.checked.get(location)
     if found is None:
-        root = folders.resolve(folders.find_cache_folder().path)
-        found = None if root is None else folders.resolve(root / name)
+        root = folders.resolve(folders.find_cache_folder().path, create=create)
+        found = None if root is None else folders.resolve(root / name, create=create)
         if found is not None:
             _state.checked[location] = found
     return found
-
-
-def _make_folder(name: str) -> Path:
-    root = folders.resolve(folders.find_cache_folder().path, create=True)
-    assert root is not None  # if it cannot be created, an error is raised
-    folder = folders.resolve(root / name, create=True)
-    assert folder is not None
-    return folder
 
 
 def _read(folder_name: str, file_name: str, key: str, allocate: Callable[[int], memoryview] | None = None) -> Any:
@@ -335,7 +328,8 @@ def _write(folder_name: str, file_name: str, key: str, content: bytes) -> str | 
     data = pack(f"{folder_name}/{key}", content)
     try:
         for _ in range(_MAX_TRIES):
-            folder = _make_folder(folder_name)
+            folder = _find_folder(folder_name, create=True)
+            assert folder is not None  # if it cannot be created, an error is raised
             try:
                 _write_file(folder, file_name, data)
             except FileNotFoundError:  # another process has just cleared the cache

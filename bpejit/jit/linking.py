@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
 _HEAD = b"\x7fELF\x02\x01\x01"
 """64 bits, little-endian, version 1."""
@@ -45,26 +44,11 @@ _STUB = b"\xff\x25\x00\x00\x00\x00"
 _STUB_BYTES = 16
 
 
-class Image(NamedTuple):
-    """Linked machine code.
-
-    Parameters
-    ----------
-    content : bytes
-        Valid at any address that is a multiple of the size of a page.
-    start : int
-        Position of the function in it.
-    """
-
-    content: bytes
-    start: int
-
-
 class _UnsupportedError(Exception):
     """The object file has something that only LLVM links."""
 
 
-def image_of(machine_code: bytes, symbol: str, find_external: Callable[[str], int | None]) -> Image | None:
+def image_of(machine_code: bytes, symbol: str, find_external: Callable[[str], int | None]) -> tuple[bytes, int] | None:
     """Link an object file.
 
     Parameters
@@ -78,8 +62,9 @@ def image_of(machine_code: bytes, symbol: str, find_external: Callable[[str], in
 
     Returns
     -------
-    Image, optional
-        None if LLVM must link the file: it is not an object file for x86-64, does not define the symbol, or has other
+    (bytes, int), optional
+        Linked machine code, valid at any address that is a multiple of the size of a page, and the position of the function in
+        it. None if LLVM must link the file: it is not an object file for x86-64, does not define the symbol, or has other
         relocations than kernels have.
     """
     try:
@@ -88,7 +73,7 @@ def image_of(machine_code: bytes, symbol: str, find_external: Callable[[str], in
         return None
 
 
-def _link(data: bytes, symbol: bytes, find_external: Callable[[str], int | None]) -> Image:
+def _link(data: bytes, symbol: bytes, find_external: Callable[[str], int | None]) -> tuple[bytes, int]:
     kind, machine = struct.unpack_from("<2H", data, 16)
     if not data.startswith(_HEAD) or (kind, machine) != (_RELOCATABLE, _X86_64):
         raise _UnsupportedError
@@ -127,7 +112,7 @@ def _link(data: bytes, symbol: bytes, find_external: Callable[[str], int | None]
             else:
                 value = _add_stub(image, stubs, names(name), find_external)
             _DISTANCE.pack_into(image, place, value + addend - place)
-    return Image(bytes(image), start)
+    return bytes(image), start
 
 
 def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], Callable[[int], bytes]]:

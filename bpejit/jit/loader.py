@@ -18,7 +18,7 @@ import sys
 import threading
 from typing import Any
 
-from bpejit.jit.linking import Image, image_of
+from bpejit.jit.linking import image_of
 
 _lock = threading.Lock()
 
@@ -61,22 +61,25 @@ def _map(machine_code: bytes, symbol: str) -> int | None:
     """Link an object file without LLVM. Return the address of a function, or None if that is not possible."""
     if sys.platform != "linux" or platform.machine() != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    image = image_of(machine_code, symbol, _find_external)
-    address = None if image is None else _map_image(image)
-    return None if image is None or address is None else address + image.start
+    linked = image_of(machine_code, symbol, _find_external)
+    if linked is None:
+        return None
+    image, start = linked
+    address = _map_image(image)
+    return None if address is None else address + start
 
 
-def _map_image(image: Image) -> int | None:
+def _map_image(image: bytes) -> int | None:
     """Copy an image to memory that can then be executed but not written to. Return its address, or None if that is refused."""
     library = _c_library()
-    n_bytes = -(-len(image.content) // mmap.PAGESIZE) * mmap.PAGESIZE
+    n_bytes = -(-len(image) // mmap.PAGESIZE) * mmap.PAGESIZE
     # Not `mmap.mmap`, whose memory is unmapped with its object.
     anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     address: int | None = library.mmap(None, n_bytes, mmap.PROT_READ | mmap.PROT_WRITE, anonymous, -1, 0)
     if address in (None, ctypes.c_void_p(-1).value):
         return None
     assert address is not None
-    ctypes.memmove(address, image.content, len(image.content))
+    ctypes.memmove(address, image, len(image))
     if library.mprotect(address, n_bytes, mmap.PROT_READ | mmap.PROT_EXEC) != 0:  # by a policy of the system
         library.munmap(address, n_bytes)
         return None
