@@ -22,11 +22,8 @@ from bpejit.jit.linking import image_of
 
 _lock = threading.Lock()
 
-_mapped: dict[tuple[bytes, str], int] = {}
-"""Addresses of the functions that were linked without LLVM, by object file and symbol."""
-
-_engines: list[tuple[Any, dict[str, bytes]]] = []
-"""LLVM execution engines, each with the object file that defines each of its symbols."""
+_loaded: dict[tuple[bytes, str], int] = {}
+"""Addresses of the functions, by object file and symbol."""
 
 
 def load(machine_code: bytes, symbol: str) -> int:
@@ -50,11 +47,10 @@ def load(machine_code: bytes, symbol: str) -> int:
         If the object file does not define the symbol.
     """
     with _lock:
-        address = _mapped.get((machine_code, symbol)) or _map(machine_code, symbol)
-        if address is None:
-            return _load_by_llvm(machine_code, symbol)
-        _mapped[machine_code, symbol] = address
-        return address
+        key = machine_code, symbol
+        if key not in _loaded:
+            _loaded[key] = _map(*key) or _load_by_llvm(*key)
+        return _loaded[key]
 
 
 def _map(machine_code: bytes, symbol: str) -> int | None:
@@ -106,33 +102,18 @@ def _find_external(name: str) -> int | None:
 
 
 def _load_by_llvm(machine_code: bytes, symbol: str) -> int:
-    # Symbols are unique within an engine. Different code under the same name, as in tests, gets another engine.
-    fitting = (pair for pair in _engines if pair[1].get(symbol, machine_code) == machine_code)
-    pair = next(fitting, None)
-    if pair is None:
-        pair = _make_engine(), {}
-        _engines.append(pair)
-    engine, loaded = pair
-    if symbol not in loaded:
-        import llvmlite.binding as llvm
-
-        engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
-        engine.finalize_object()
-        loaded[symbol] = machine_code
-    address = engine.get_function_address(symbol)
-    if not address:
-        raise ValueError(f"an object file does not define {symbol}: clear the folder of compiled kernels")
-    return int(address)
-
-
-def _make_engine() -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    # One for each file, in a tenth of a millisecond: symbols are unique within an engine.
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    # Leak one reference. The interpreter drops `_engines` when it clears this module, and llvmlite would then free the engine
-    # and unmap its code.
+    engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+    engine.finalize_object()
+    address = engine.get_function_address(symbol)
+    if not address:
+        raise ValueError(f"an object file does not define {symbol}: clear the folder of compiled kernels")
+    # Leak a reference: llvmlite would free the engine and unmap its code.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
-    return engine
+    return int(address)

@@ -216,7 +216,8 @@ def test_object_file_is_loaded_once():
     assert loader.load(code.machine_code, "total") == address
 
 
-def test_other_code_of_same_name_is_loaded():
+@pytest.mark.parametrize("load", [loader.load, loader._load_by_llvm])
+def test_other_code_of_same_name_is_loaded(load):
     @dispatch.kernel
     def product(numbers, start, backwards):
         """Return the product of the numbers and `start`."""
@@ -228,7 +229,7 @@ def test_other_code_of_same_name_is_loaded():
     from bpejit.jit import compiler
 
     other = compiler.compile_kernel(product, (np.zeros(1, np.uint8), 0, True), "same")
-    addresses = [loader.load(code.machine_code, "same") for code in (compiled_total("same"), other)]
+    addresses = [load(code.machine_code, "same") for code in (compiled_total("same"), other)]
     assert [call(address, np.arange(1, 5, dtype=np.uint8)) for address in addresses] == [11, 24]
 
 
@@ -285,7 +286,7 @@ def test_other_object_files_are_left_to_llvm():
 
 @needs_linux
 def test_code_is_left_to_llvm_where_memory_cannot_be_executed(monkeypatch):
-    monkeypatch.setattr(loader, "_mapped", {})
+    monkeypatch.setattr(loader, "_loaded", {})
     monkeypatch.setattr(loader, "_map_image", lambda image: None)
     address = loader.load(compiled_total("total").machine_code, "total")
     assert call(address, np.arange(5, dtype=np.uint8)) == 11
