@@ -7,7 +7,7 @@ fixed dtype, so that each kernel is compiled for one signature only.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -135,6 +135,11 @@ def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, in
     return text, source.size
 
 
+def lengths_of(values: Collection[Sized]) -> Array:
+    """Return the length of each of several objects, as int64 [n]."""
+    return np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+
+
 def starts_of(lengths: Array) -> Array:
     """Return where each of several adjacent ranges starts, and where the last one ends, as int64 [n + 1].
 
@@ -209,7 +214,7 @@ class ByteStrings(_Record):
     @classmethod
     def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
         """Pack a list of byte strings."""
-        lengths = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
+        lengths = lengths_of(strings)
         return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts_of(lengths))
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are converted at a time, so that a long string needs no second copy."""
@@ -91,7 +91,7 @@ def encode_joined(texts: Sequence[str], joined: str, lengths: Array) -> tuple[by
         data = joined.encode()
     except UnicodeEncodeError:
         encoded = list(map(encode_utf8, texts))
-        return b"".join(encoded), np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+        return b"".join(encoded), lengths_of(encoded)
     if len(data) == len(joined):
         return data, lengths
     # Encoding each text would take three times as long. A continuation byte belongs to the last character before it.
@@ -106,6 +106,6 @@ def encode_joined(texts: Sequence[str], joined: str, lengths: Array) -> tuple[by
 
 def join_strings(texts: Sequence[str]) -> tuple[bytes, Array]:
     """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts]."""
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    lengths = lengths_of(texts)
     data, lengths = encode_joined(texts, "".join(texts), lengths)
     return data, np.cumsum(lengths)

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, Skipped
 from bpejit.corpus.input_streams import InputStream, open_input, read_bytes
 from bpejit.corpus.kept_columns import no_columns
@@ -406,7 +406,7 @@ def normalize_documents(data: bytes, ends: Array) -> tuple[bytes, Array]:
 
 def join_documents(texts: list[bytes]) -> tuple[bytes, Array]:
     """Return texts in one string, and the end of each as int64 [documents]."""
-    return b"".join(texts), np.cumsum(np.fromiter(map(len, texts), np.int64, count=len(texts)))
+    return b"".join(texts), np.cumsum(lengths_of(texts))
 
 
 def divide_documents(data: Array, ends: Array, chunk_bytes: int) -> Iterator[tuple[Array, Array]]:

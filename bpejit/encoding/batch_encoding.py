@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch, starts_of
+from bpejit.arrays import Array, EncodedBatch, lengths_of, starts_of
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
@@ -189,7 +189,7 @@ class DocumentBuffer:
         self._n_joined = self._n_bytes = 0
         for documents in groups:
             texts = as_utf8(documents, 0)
-            self.append(texts, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+            self.append(texts, lengths_of(texts))
         self.flush()
 
     def finish(self) -> EncodedBatch:

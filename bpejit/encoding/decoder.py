@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch, aligned_empty, starts_of
+from bpejit.arrays import Array, EncodedBatch, aligned_empty, lengths_of, starts_of
 from bpejit.encoding.encoder_tables import check_ids, make_decoder
 from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
@@ -320,7 +320,7 @@ def _joined(rows: list[Any]) -> tuple[Array, Array]:
     TokenIdError
         If not all of them are integers of 64 bits.
     """
-    starts = starts_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+    starts = starts_of(lengths_of(rows))
     if rows and all(isinstance(row, list) for row in rows):
         rows = [list(chain.from_iterable(rows))]  # converted at once: ten times as fast for short rows
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
@@ -278,7 +278,7 @@ class Encoder(Decoder):
             except TypeError:
                 joined = ""
                 group = as_utf8(group, start)
-            lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+            lengths = lengths_of(group)
             is_short = 0 < len(joined) <= workspace.text_bytes
             is_short = is_short or (0 < len(joined) <= BUFFER_BYTES and int(lengths.max()) <= workspace.text_bytes)
             if is_short and isinstance(splitter, Splitter) and splitter.automaton is not None:
@@ -286,7 +286,7 @@ class Encoder(Decoder):
                 continue
             if not isinstance(splitter, Splitter):
                 group = as_utf8(group, start)
-                lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+                lengths = lengths_of(group)
             done = 0
             # The texts that are encoded alone, and after them the end of the group.
             for index in [*self._encoded_alone(group, lengths, workspace, splitter), len(group)]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of
 from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
 from bpejit.inspection.corpus_stats import corpus_stats
@@ -71,7 +71,7 @@ def pack_arrays(
         The arrays, little-endian, compressed by zlib, in base64.
     """
     tokens = [token_bytes(model, number) for number in range(model.vocab_size)]
-    lengths = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
+    lengths = lengths_of(tokens)
     arrays: dict[str, tuple[str, Array]] = {
         "pool": ("u1", np.frombuffer(b"".join(tokens), dtype=np.uint8)),
         "lengths": ("u2" if int(lengths.max(initial=0)) < 1 << 16 else "u4", lengths),

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import regex
 
-from bpejit.arrays import Array, distinct
+from bpejit.arrays import Array, distinct, lengths_of
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import NOT_LOOKED_UP, SPACE, find_scripts
 from bpejit.model import Model
@@ -106,7 +106,7 @@ def token_scripts(model: Model, table: ScriptTable) -> Array:
     found = np.zeros(model.vocab_size, dtype=np.uint8)
     ids = np.array(list(model.tokens), dtype=np.int64)
     texts = [token.decode("utf-8", "ignore") for token in model.tokens.values()]
-    owners = np.repeat(ids, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    owners = np.repeat(ids, lengths_of(texts))
     points = np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
     scripts = table.look_up(points) & (SPACE - 1)
     told = scripts != COMMON

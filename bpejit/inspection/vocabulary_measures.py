@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of
 from bpejit.encoding.codec import Codec
 from bpejit.errors import NAMED_ESCAPES
 from bpejit.formats.ranked_merges import recover_merges
@@ -69,7 +69,7 @@ def token_properties(model: Model) -> TokenProperties:
     special = np.zeros(size, dtype=np.bool_)
     vocab = model.vocab
     ids = np.fromiter(vocab, dtype=np.int64, count=len(vocab))
-    sizes = np.fromiter(map(len, vocab.values()), dtype=np.int64, count=len(vocab))
+    sizes = lengths_of(vocab.values())
     lengths[ids] = sizes
     pool = np.frombuffer(b"".join(vocab.values()), dtype=np.uint8)
     heads = np.concatenate([[0], np.cumsum((pool & 0xC0) != 0x80)])

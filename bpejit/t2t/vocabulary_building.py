@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, padded_text, starts_of
+from bpejit.arrays import Array, lengths_of, padded_text, starts_of
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
@@ -36,7 +36,7 @@ def writable_code_points(text: str) -> Array:
 def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
     """Return the concatenated code points of many strings, uint32, and their starts, int64 [n + 1]."""
     strings = list(strings)
-    lengths = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
+    lengths = lengths_of(strings)
     return writable_code_points("".join(strings)), starts_of(lengths)
 
 

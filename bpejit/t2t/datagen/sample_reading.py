@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ranges_of, starts_of
+from bpejit.arrays import Array, lengths_of, ranges_of, starts_of
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
 from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.json_lines import describe_record, find_parser
@@ -336,5 +336,5 @@ def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Ar
 
 def pack_numbers(rows: Sequence[Sequence[Any]]) -> tuple[Array, Array]:
     """Return sequences of whole numbers as one int64 array, and their starts."""
-    starts = starts_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+    starts = starts_of(lengths_of(rows))
     return np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(starts[-1])), starts
