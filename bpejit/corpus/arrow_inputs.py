@@ -353,4 +353,4 @@ def _batches(
         read = now
         first_row += batch.num_rows
     if not is_file and size > read:
-        yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=size - read)
+        yield DocumentsChunk(b"", np.empty(0, np.int64), n_read=size - read)

@@ -38,18 +38,13 @@ class FilesChunk(NamedTuple):
 
     Parameters
     ----------
-    paths : tuple of str
-    starts, stops : tuple of int
-    kept : tuple of (bytes or None)
-        The contents of the files that were kept in memory.
+    files : tuple of (str, int, int, bytes or None)
+        The path, the positions of the first byte and the end, and the content of a file that was kept in memory.
     separated : bool
         Whether the separator also ends documents.
     """
 
-    paths: tuple[str, ...]
-    starts: tuple[int, ...]
-    stops: tuple[int, ...]
-    kept: tuple[bytes | None, ...]
+    files: tuple[tuple[str, int, int, bytes | None], ...]
     separated: bool
 
     @property
@@ -59,7 +54,7 @@ class FilesChunk(NamedTuple):
     def read(self, reader: ChunkReader) -> Block:
         """Return the files in the buffer of a reader, as documents."""
         texts = []
-        for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
+        for path, start, stop, data in self.files:
             texts.append(read_range(path, start, stop - start) if data is None else data[start:stop])
         joined, ends = join_documents(texts)
         return DocumentsChunk(joined, ends, True, len(joined), separated=self.separated).read(reader)
@@ -202,9 +197,8 @@ class Chunker:
         if separated:
             group = [source for source in group if source.size != source.start]
         if group:
-            ranges = [(source.path, source.start, source.size or 0, source.kept) for source in group]
-            paths, starts, stops, kept = zip(*ranges, strict=True)
-            yield FilesChunk(paths, starts, stops, kept, separated)
+            files = [(source.path, source.start, source.size or 0, source.kept) for source in group]
+            yield FilesChunk(tuple(files), separated)
 
     def _source_chunks(self, source: Source) -> Iterator[AnyChunk]:
         options = source.options
@@ -221,7 +215,7 @@ class Chunker:
         elif source.has_records:
             yield from load_format(source.input_format).chunks(source, self._chunk_size(source))
         elif options.documents == "file" and not source.length:
-            yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
+            yield DocumentsChunk(b"", np.zeros(1, np.int64), True)
         else:
             yield from self._file_chunks(source, source.size or 0)
 
@@ -301,7 +295,7 @@ class Chunker:
             n_read = stream.n_raw - n_raw if stream.compression else len(data)
             yield Chunk(stream.path, start, start + len(data), start + len(data), True, bytes(data), separated, n_read)
         elif options.documents == "file" and not start:
-            yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
+            yield DocumentsChunk(b"", np.zeros(1, np.int64), True)
 
     def find_cut(self, data: bytes | bytearray, low: int, high: int) -> int:
         """Return the first position in `low:high + 1` where a text may be cut, or -1 (see `Splitter.find_cut`)."""

@@ -263,7 +263,7 @@ def batch_chunks(
             read, skipped = now, NOTHING_SKIPPED
         done += batch.num_rows
     if n_bytes > read:
-        yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=n_bytes - read)
+        yield DocumentsChunk(b"", np.empty(0, np.int64), n_read=n_bytes - read)
 
 
 def plan_columns(sources: Sequence[Source]) -> bytes | None:

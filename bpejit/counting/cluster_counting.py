@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bpejit.corpus.blocks import AnyChunk
+from bpejit.corpus.chunks import FilesChunk
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sources import (
@@ -198,8 +199,13 @@ def _groups(pieces: Iterable[tuple[int, tuple[Any, ...]]], most: int) -> Iterato
 
 def _paths_of(part: CountPart) -> list[str]:
     """Return the inputs of a part."""
-    grouped = [getattr(chunk, "paths", None) or [getattr(chunk, "path", None)] for chunk in part.chunks]
-    return [*(source.path for source in part.sources), *(path for paths in grouped for path in paths if path is not None)]
+    paths = [source.path for source in part.sources]
+    for chunk in part.chunks:
+        if isinstance(chunk, FilesChunk):
+            paths += [file[0] for file in chunk.files]
+        elif hasattr(chunk, "path"):
+            paths.append(chunk.path)
+    return paths
 
 
 def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -> tuple[list[Run], Tally]:

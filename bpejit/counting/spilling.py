@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bpejit.arrays import PretokenTable
-from bpejit.counting.pretoken_counter import INITIAL_ARENA_BYTES, INITIAL_SLOTS, PretokenCounter
+from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.table_streams import BlockError, merge_streams, read_blocks, read_table, write_stream
 from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
@@ -97,7 +97,7 @@ class SpillingCounter(PretokenCounter):
     Parameters
     ----------
     settings : SpillSettings
-    slots, arena_bytes : int
+    **sizes : int
         Initial sizes (see `PretokenCounter`).
 
     Attributes
@@ -106,8 +106,8 @@ class SpillingCounter(PretokenCounter):
         The runs written so far.
     """
 
-    def __init__(self, settings: SpillSettings, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
-        super().__init__(slots=slots, arena_bytes=arena_bytes)
+    def __init__(self, settings: SpillSettings, **sizes: int) -> None:
+        super().__init__(**sizes)
         self._settings = settings
         self.runs: list[Run] = []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from bpejit.errors import OptionError
@@ -81,19 +80,11 @@ class ParquetFormat(ListColumnFormat):
         """Raise OptionError if Parquet has no types for some of the columns."""
         arrow = arrow_module("pyarrow", "a column of a Parquet file")
         parquet = arrow_module("pyarrow.parquet", "a column of a Parquet file")
-        for field in schema:
-            with _storing(field):
+        try:
+            for field in schema:
                 parquet.ParquetWriter(arrow.BufferOutputStream(), arrow.schema([field])).close()
-
-
-@contextmanager
-def _storing(field: Any) -> Iterator[None]:
-    """Raise OptionError where pyarrow cannot store a column."""
-    errors = (arrow_module("pyarrow", "a column").ArrowException, ValueError)
-    try:
-        yield
-    except errors as cause:
-        raise OptionError(
-            f"the column `{field.name}` contains {field.type}, which Parquet cannot store ({cause}); expected another type: "
-            "choose the format arrow, or leave the column out of `keep_columns=`"
-        ) from cause
+        except (arrow.ArrowException, ValueError) as cause:
+            raise OptionError(
+                f"the column `{field.name}` contains {field.type}, which Parquet cannot store ({cause}); expected another "
+                "type: choose the format arrow, or leave the column out of `keep_columns=`"
+            ) from cause
