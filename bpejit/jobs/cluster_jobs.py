@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
 from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, kept_of_part, part_folder
-from bpejit.jobs.job_plan import JobPlan, JobResult, SharedPlan
+from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
 from bpejit.jobs.running import (
@@ -131,7 +132,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
 
 
 def _run_parts(
-    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: SharedPlan, report: Progress
+    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: JobPlan, report: Progress
 ) -> tuple[Totals, int]:
     """Run the parts of a job that are not complete, as tasks; return the totals of all parts, and the peak memory of a worker.
 
@@ -164,7 +165,7 @@ def _run_parts(
 
 
 def run_part_task(
-    shared: SharedPlan,
+    shared: JobPlan,
     part: int,
     parts: int,
     units: list[Any],
@@ -186,7 +187,9 @@ def run_part_task(
     messages : set of str
         Warnings, for the driver to give.
     """
-    plan = shared.plan(part, parts, units)
+    if shared.home:
+        os.chdir(shared.home)
+    plan = shared.part(part, parts, units)
     for kernels in plan.kernels:
         warm_up(kernels)
     check_times(times)
@@ -203,7 +206,7 @@ def run_part_task(
 def _join_in_task(
     plan: JobPlan,
     cluster: RayCluster,
-    shared: SharedPlan,
+    shared: JobPlan,
     total: int,
     report: Progress,
 ) -> Finished | None:
@@ -217,11 +220,11 @@ def _join_in_task(
     return plan.remote.find_complete(plan.names, plan.job)
 
 
-def join_task(shared: SharedPlan, *, report: TaskReport) -> None:
+def join_task(shared: JobPlan, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
-    names = shared.whole.names
-    if shared.whole.remote is not None:
-        join_remote(shared.whole.remote, lambda _, __: names, report=report)
+    names = shared.names
+    if shared.remote is not None:
+        join_remote(shared.remote, lambda _, __: names, report=report)
         return
     until = time.monotonic() + PATIENCE
     while finish_job(names, report) is None:

@@ -35,7 +35,7 @@ from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan, slice_units
+from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.outputs import InputFiles
@@ -164,10 +164,10 @@ class EncodingPlan(JobPlan):
         inputs = [source.path for source in (*self.sources[:1], *self.sources[-1:])]
         return [absolute_path(path) for path in inputs if not is_remote(path)]
 
-    def shared(self) -> SharedPlan:
-        """Return what all tasks on a cluster have in common: the plan with an absolute path of the output, without inputs."""
+    def shared(self) -> EncodingPlan:
+        """Return what the plans of all tasks on a cluster have in common: an absolute path of the output, and no inputs."""
         names = replace(self.names, out=Path(absolute_path(self.names.out)))
-        return SharedPlan(replace(self, names=names, units=range(len(self.units)), mine=(), sources=(), read=InputFiles(())))
+        return replace(self, names=names, units=range(len(self.units)), mine=(), sources=(), read=InputFiles(()))
 
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[Unit], list[str]]:
         """Return the units of a part with absolute paths, and these."""

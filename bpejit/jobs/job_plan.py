@@ -31,7 +31,6 @@ and the manifest of the output is stored last.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +154,8 @@ class JobPlan(ABC):
         All units, and those of the part that this process works on.
     remote : RemoteOutput, optional
         The output if it is at a URL. Then the paths in `names` are placeholders.
+    home : str
+        For tasks on a cluster, the folder of the driver if relative paths refer to it; otherwise empty.
     """
 
     names: JobOutputs
@@ -163,6 +164,7 @@ class JobPlan(ABC):
     units: Sequence[Any]
     mine: Sequence[Any]
     remote: RemoteOutput | None
+    home: str = field(default="", kw_only=True)
 
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""
@@ -274,8 +276,8 @@ class JobPlan(ABC):
         """Return local files that all nodes of a cluster must see."""
 
     @abstractmethod
-    def shared(self) -> SharedPlan:
-        """Return what all tasks on a cluster have in common."""
+    def shared(self) -> Self:
+        """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
 
     @abstractmethod
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[Any], list[str]]:
@@ -285,31 +287,9 @@ class JobPlan(ABC):
         """Return totals of a task with the names of inputs as the user gave them."""
         return totals
 
-    def joining_engine(self, cluster: RayCluster, shared: SharedPlan) -> Engine | None:  # noqa: ARG002 - not all kinds divide it
+    def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine | None:  # noqa: ARG002 - not all kinds divide it
         """Return the engine with which the driver joins the parts on a cluster; None to join them in a single task."""
         return None
-
-
-@dataclass(frozen=True)
-class SharedPlan:
-    """What all tasks on a cluster have in common.
-
-    Parameters
-    ----------
-    whole : JobPlan
-        Of the job, with the number of its units alone.
-    home : str
-        The folder of the driver, if relative paths refer to it; otherwise empty.
-    """
-
-    whole: JobPlan
-    home: str = ""
-
-    def plan(self, part: int, parts: int, units: list[Any]) -> JobPlan:
-        """Return the plan of a part, on the machine that works on it."""
-        if self.home:
-            os.chdir(self.home)
-        return self.whole.part(part, parts, units)
 
 
 def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:

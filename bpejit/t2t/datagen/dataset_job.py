@@ -14,7 +14,7 @@ from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job
 from bpejit.errors import OptionError
-from bpejit.jobs.job_plan import JobPlan, PartSink, SharedPlan
+from bpejit.jobs.job_plan import JobPlan, PartSink
 from bpejit.jobs.job_totals import AnyChunker, ReaderJob
 from bpejit.jobs.spools import GrowingFile
 from bpejit.storage.remote import is_remote
@@ -98,7 +98,7 @@ class DatasetPlan(JobPlan):
             )
 
     @property
-    def home(self) -> str:
+    def relative_to(self) -> str:
         """The current folder if a path is relative to it; otherwise empty."""
         paths = [*([] if self.remote else [str(self.names.out)]), *self.paths]
         return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
@@ -106,18 +106,18 @@ class DatasetPlan(JobPlan):
     def seen_by_nodes(self) -> list[str]:
         """Return the folder that relative paths refer to, and the first and the last local input."""
         inputs = [path for path in self.paths if not is_remote(path)]
-        found = [*([self.home] if self.home else []), *inputs[:1], *inputs[-1:]]
-        return [os.path.join(self.home, path) for path in dict.fromkeys(found)]  # noqa: PTH118
+        found = [*([self.relative_to] if self.relative_to else []), *inputs[:1], *inputs[-1:]]
+        return [os.path.join(self.relative_to, path) for path in dict.fromkeys(found)]  # noqa: PTH118
 
-    def shared(self) -> SharedPlan:
-        """Return what all tasks on a cluster have in common."""
-        return SharedPlan(replace(self, units=range(len(self.units)), mine=()), self.home)
+    def shared(self) -> DatasetPlan:
+        """Return what the plans of all tasks on a cluster have in common."""
+        return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
 
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[SampleUnit], list[str]]:
         """Return the units of a part, and the paths of all inputs."""
         return self.slice(part, parts), self.paths
 
-    def joining_engine(self, cluster: RayCluster, shared: SharedPlan) -> Engine:
+    def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine:
         """Return the engine that shuffles shards, each in a task."""
         return _ShardEngine(cluster, shared.home)
 
