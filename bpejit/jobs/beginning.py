@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
@@ -27,6 +27,9 @@ from bpejit.jobs.job_manifest import begun_manifest, find_begun_difference
 from bpejit.jobs.job_plan import JobPlan
 from bpejit.jobs.output_files import Finished, JobOutputs, remove_links
 from bpejit.storage.files import check_writable, write_error
+
+if TYPE_CHECKING:
+    from bpejit.jobs.remote_output import RemoteOutput
 
 
 def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
@@ -54,9 +57,7 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     OutputError
     """
     options, remote = plan.options, plan.remote
-    done = None
-    if options.resume:
-        done = find_settled(plan.names, plan.job) if remote is None else remote.find_complete(plan.names, plan.job)
+    done = find_settled(plan.names, plan.job, remote) if options.resume else None
     if done is not None:
         say(f"nothing is left to do: `{done.manifest}` describes the complete output of this job")
         if remote is not None:
@@ -76,8 +77,10 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     return parts
 
 
-def find_settled(names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
-    """Return the complete outputs of a job, and remove the rest of the folder of the unfinished one."""
+def find_settled(names: JobOutputs, job: Mapping[str, Any] | None, remote: RemoteOutput | None = None) -> Finished | None:
+    """Return the complete outputs of a job, and remove the rest of the folder of the unfinished one if it is a path."""
+    if remote is not None:
+        return remote.find_complete(names, job)
     names.recover()
     done = names.find_complete(job)
     if done is not None and names.folder.exists() and not any(is_held(path) for _, _, path in found_parts(names.folder)):

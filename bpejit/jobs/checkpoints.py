@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_paths, sync_record, unsealed, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_paths, unsealed, write_record
 from bpejit.jobs.job_manifest import FOLDER_VERSION, hash_job
+from bpejit.storage.temporary import sync_folders
 
 CHECKPOINT_FORMAT = "bpejit checkpoint"
-
-
-def checkpoint_fields(fields: Mapping[str, Any], of: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a checkpoint; `of` tells which part of which job it belongs to (see `identify_part`)."""
-    return {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": of, **fields}
 
 
 def identify_part(job: Mapping[str, Any], part: int, parts: int, units: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -142,10 +138,12 @@ class Checkpoints:
 
     def _save(self, fields: dict[str, Any], changed: Iterable[Path]) -> None:
         if self._manifest is not None:  # not when the job begins: without a checkpoint nothing refers to it
-            sync_record(self._manifest)
+            sync_paths([self._manifest])
+            sync_folders([self._manifest.parent])
             self._manifest = None
         sync_paths(changed)
-        write_record(self._path, checkpoint_fields(fields, self._identify()))
+        kind = {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": self._identify()}
+        write_record(self._path, {**kind, **fields})
 
     def wait(self) -> None:
         """Wait until the checkpoint that is being written is on disk.

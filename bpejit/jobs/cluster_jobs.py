@@ -17,7 +17,7 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, descr
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, claim_job, naming_output, without_empty_job
+from bpejit.jobs.beginning import begin_job, claim_job, find_settled, naming_output, without_empty_job
 from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, kept_of_part, part_folder
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
@@ -215,9 +215,7 @@ def _join_in_task(
     task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
     for _ in cluster.run([task], shared, lambda done, _: report("combine", done, total, "tokens")):
         report("combine", total, total, "tokens")
-    if plan.remote is None:
-        return plan.names.find_complete(plan.job)
-    return plan.remote.find_complete(plan.names, plan.job)
+    return find_settled(plan.names, plan.job, plan.remote)
 
 
 def join_task(shared: JobPlan, *, report: TaskReport) -> None:

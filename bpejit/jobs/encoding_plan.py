@@ -94,11 +94,6 @@ class EncodingPlan(JobPlan):
         known = self.options.resume or self.options.part is not None or len(self.mine) > 1
         return times_sha256(self.paths) if known else None
 
-    @property
-    def chunker(self) -> Chunker:
-        """What divides units into chunks."""
-        return Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
-
     def make_engine(self, engine: str, workers: int | None) -> Engine:
         """Return the engine for the units of the part."""
         releases_gil = self.encoder.splitter.automaton is not None
@@ -115,7 +110,7 @@ class EncodingPlan(JobPlan):
 
     def chunk_job(self) -> tuple[Job, AnyChunker]:
         """Return the job that encodes chunks in workers, and the chunker."""
-        return EncodeJob(self.encoder, self.dtype.name), self.chunker
+        return EncodeJob(self.encoder, self.dtype.name), Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> EncodingSink:
         """Return what writes ids into spools (see `JobPlan`)."""

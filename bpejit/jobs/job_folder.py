@@ -182,17 +182,6 @@ def _written(path: Path, fields: dict[str, Any], *, synced: bool) -> Iterator[Pa
         remove(written)
 
 
-def sync_record(path: Path) -> None:
-    """Flush a JSON file and its folder to disk.
-
-    Raises
-    ------
-    OSError
-    """
-    sync_paths([path])
-    sync_folders([path.parent])
-
-
 def sync_paths(paths: Iterable[Path]) -> None:
     """Flush files to disk.
 

@@ -180,11 +180,10 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     else:
         finished = join_remote(remote, names_of, overwrite=overwrite, report=report)
     if finished is None:
-        find = find_settled if remote is None else remote.find_complete
         local = manifest_path(place, per_input=place.is_dir())
         fields = read_record(local) if remote is None else remote.read_json(remote.manifest_url)
         with suppress(KeyError, TypeError, ValueError):
-            finished = find(names_of(place, (fields or {})["job"]), None)
+            finished = find_settled(names_of(place, (fields or {})["job"]), None, remote)
     if finished is None:
         name, folder = (place, job_folder(place)) if remote is None else (remote.url, remote.folder)
         raise OutputError(

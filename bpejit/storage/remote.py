@@ -145,10 +145,6 @@ class RemoteFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
     def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
         """Set the position."""
         if whence == os.SEEK_CUR:
