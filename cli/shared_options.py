@@ -71,17 +71,22 @@ def path_argument(name: str, metavar: str, **options: Any) -> Decorator:
     return click.argument(name, metavar=metavar, shell_complete=complete_path, **options)
 
 
-def collected(into: str, options: Mapping[str, Decorator]) -> Decorator:
-    """Return a decorator that adds options, whose values the function receives as one argument, a dict."""
+def added(*options: Decorator, change: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> Decorator:
+    """Return a decorator that adds options, in this order; the function receives the arguments that `change` makes of them."""
 
     def decorate(function: Any) -> Any:
         @functools.wraps(function)
         def called(*args: Any, **given: Any) -> Any:
-            return function(*args, **{into: {name: given.pop(name) for name in options}}, **given)
+            return function(*args, **(given if change is None else change(given)))
 
-        return functools.reduce(lambda target, option: option(target), reversed([*options.values()]), called)
+        return functools.reduce(lambda target, option: option(target), reversed(options), called)
 
     return decorate
+
+
+def collected(into: str, options: Mapping[str, Decorator]) -> Decorator:
+    """Return a decorator that adds options, whose values the function receives as one argument, a dict."""
+    return added(*options.values(), change=lambda given: {into: {name: given.pop(name) for name in options}} | given)
 
 
 def piped_input() -> tuple[str, ...]:
@@ -130,8 +135,7 @@ def shard_option(first: str, *, last: str = " The last part to finish joins all 
 
 def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Decorator:
     """Return a decorator that adds `--out` and `--overwrite`; `options` are further arguments of `click.option` for `--out`."""
-    added = path_option("-o", "--out", metavar=metavar, help=text, **options)
-    return lambda function: added(overwrite_option(function))
+    return added(path_option("-o", "--out", metavar=metavar, help=text, **options), overwrite_option)
 
 
 def _numbers_of(expected: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str, int] | None]:
@@ -231,9 +235,9 @@ def pattern_options(function: Any) -> Any:
     The function receives them and its argument `tokenizer_path` as the argument `tokenizer`, a `TokenizerChoice` or None.
     """
 
-    @functools.wraps(function)
-    def called(*args: Any, tokenizer_path: str | None, settings: dict[str, Any], **given: Any) -> Any:
-        return function(*args, tokenizer=tokenizer_path and TokenizerChoice(tokenizer_path, settings), **given)
+    def chosen(given: dict[str, Any]) -> dict[str, Any]:
+        path, settings = given.pop("tokenizer_path"), given.pop("settings")
+        return given | {"tokenizer": path and TokenizerChoice(path, settings)}
 
     options = {
         "pattern": click.option(
@@ -250,7 +254,7 @@ def pattern_options(function: Any) -> Any:
         ),
         "unicode": unicode_option("that of the tokenizer, or of the tool it is for"),
     }
-    return collected("settings", options)(called)
+    return added(collected("settings", options), change=chosen)(function)
 
 
 def unicode_option(default: str) -> Decorator:
@@ -322,17 +326,16 @@ def pack_option(what: str) -> Decorator:
 def text_option(what: str) -> Decorator:
     """Return a decorator that adds `--text`, which selects the token file format `text`, to a function with `token_format`."""
 
-    def decorate(function: Any) -> Any:
-        @functools.wraps(function)
-        def called(*args: Any, token_format: str, text: bool, **given: Any) -> Any:
-            if text and token_format not in (AUTO, TEXT_FORMAT):
-                rest = f"and `--format {token_format}` another one: give one of them"
-                raise click.UsageError(f"`--text` selects the format text, {rest}")
-            return function(*args, token_format=TEXT_FORMAT if text else token_format, **given)
+    def selected(given: dict[str, Any]) -> dict[str, Any]:
+        if not given.pop("text"):
+            return given
+        if given["token_format"] not in (AUTO, TEXT_FORMAT):
+            rest = f"and `--format {given['token_format']}` another one: give one of them"
+            raise click.UsageError(f"`--text` selects the format text, {rest}")
+        return given | {"token_format": TEXT_FORMAT}
 
-        return flag("--text", help=f"{what} as numbers, one document per line: short for --format text.")(called)
-
-    return decorate
+    text = f"{what} as numbers, one document per line: short for --format text."
+    return added(flag("--text", help=text), change=selected)
 
 
 def declared_options(
@@ -348,9 +351,7 @@ def declared_options(
         for name, (_, option) in declared(group).items()
         if option.help and name not in without
     }
-    if into is not None:
-        return collected(into, options)
-    return lambda function: functools.reduce(lambda target, option: option(target), reversed([*options.values()]), function)
+    return added(*options.values()) if into is None else collected(into, options)
 
 
 def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -406,15 +407,12 @@ def options_of_counting(group: type) -> Decorator:
     The function receives their values as the argument `options`, a dict.
     """
 
-    def decorate(function: Any) -> Any:
-        @functools.wraps(function)
-        def resolved(*args: Any, options: dict[str, Any], no_special_tokens: bool, **given: Any) -> Any:
-            if no_special_tokens and options["special_tokens"]:
-                raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
-            default = () if no_special_tokens else (END_OF_TEXT,)
-            return function(*args, options=options | {"special_tokens": options["special_tokens"] or default}, **given)
+    def resolved(given: dict[str, Any]) -> dict[str, Any]:
+        without, options = given.pop("no_special_tokens"), given.pop("options")
+        if without and options["special_tokens"]:
+            raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
+        default = () if without else (END_OF_TEXT,)
+        return given | {"options": options | {"special_tokens": options["special_tokens"] or default}}
 
-        without = flag("--no-special-tokens", help="Use no special tokens.")
-        return declared_options(group, into="options")(without(resolved))
-
-    return decorate
+    without = flag("--no-special-tokens", help="Use no special tokens.")
+    return added(declared_options(group, into="options"), without, change=resolved)

@@ -115,10 +115,7 @@ def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode:
         case Chars():
             if mark.element.operations and "--" in text:
                 return _set(_ranges(mark.element, unicode))
-            if text.startswith("["):
-                inner = ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=True), text[1:-1])
-                return f"[{inner}]"
-            return ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=False), text)
+            return ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=text.startswith("[")), text)
         case "(?i)" | "(?i:":
             return "(?:" if list_letters else "(?i:"
         case "(?-i:":
