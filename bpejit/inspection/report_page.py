@@ -33,9 +33,6 @@ from bpejit.inspection.vocabulary_measures import (
 )
 from bpejit.model import Model
 
-KINDS = ("special", "partial", "unreachable", "mojibake", "long", "private", "control")
-"""Kinds of tokens: bits of their flags, from the lowest."""
-
 TITLES = {
     "special": "special token",
     "partial": "starts or ends inside a character",
@@ -45,6 +42,9 @@ TITLES = {
     "private": "like private data: an address, a number or a key",
     "control": "control or invisible characters",
 }
+
+KINDS = tuple(TITLES)
+"""Kinds of tokens: bits of their flags, from the lowest."""
 
 _ALIGNMENT = 8
 

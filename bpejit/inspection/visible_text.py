@@ -11,6 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from html import escape as escape_markup
+from itertools import groupby
 
 from bpejit.errors import escape
 
@@ -45,20 +46,14 @@ def visible_pieces(data: bytes) -> Iterator[tuple[str, bool]]:
     text = data.decode("utf-8", "surrogateescape")
     if text and unicodedata.category(text[0]).startswith("M"):
         text = DOTTED_CIRCLE + text
-    if text.isprintable():
-        if text:
-            yield text, False
+    if text and text.isprintable():
+        yield text, False
         return
-    start = 0
-    for position, character in enumerate(text):
-        found = escape_character(character)
-        if found is not None:
-            if start < position:
-                yield text[start:position], False
-            yield found, True
-            start = position + 1
-    if start < len(text):
-        yield text[start:], False
+    for escaped, characters in groupby(text, escape_character):
+        if escaped is None:
+            yield "".join(characters), False
+        else:
+            yield from ((escaped, True) for _ in characters)
 
 
 def plain_text(data: bytes, separator: str = "", *, breaks: bool = False) -> str:

@@ -39,27 +39,11 @@ _LATER = (
 """Characters added after Unicode 9 that a later version decomposes, composes or reorders; whole blocks if all were."""
 
 _LATER_CASES = (
-    (0x1C89, 0x1C89, 0x1C8A),
-    (0xA7C0, 0xA7C0, 0xA7C1),
-    (0xA7CB, 0xA7CB, 0x264),
-    (0xA7CC, 0xA7CC, 0xA7CD),
-    (0xA7CE, 0xA7CE, 0xA7CF),
-    (0xA7D0, 0xA7D0, 0xA7D1),
-    (0xA7D2, 0xA7D2, 0xA7D3),
-    (0xA7D4, 0xA7D4, 0xA7D5),
-    (0xA7D6, 0xA7D6, 0xA7D7),
-    (0xA7D8, 0xA7D8, 0xA7D9),
-    (0xA7DA, 0xA7DA, 0xA7DB),
-    (0xA7DC, 0xA7DC, 0x19B),
-    (0x2C2F, 0x2C2F, 0x2C5F),
-    (0x10570, 0x1057A, 0x10597),
-    (0x1057C, 0x1058A, 0x105A3),
-    (0x1058C, 0x10592, 0x105B3),
-    (0x10594, 0x10595, 0x105BB),
-    (0x10D50, 0x10D65, 0x10D70),
-    (0x16EA0, 0x16EB8, 0x16EBB),
+    "1C89-1C8A A7C0-A7C1 A7CB-264 A7CC-A7CD A7CE-A7CF A7D0-A7D1 A7D2-A7D3 A7D4-A7D5 A7D6-A7D7 A7D8-A7D9 A7DA-A7DB "
+    "A7DC-19B 2C2F-2C5F 10570-1057A-10597 1057C-1058A-105A3 1058C-10592-105B3 10594-10595-105BB 10D50-10D65-10D70 "
+    "16EA0-16EB8-16EBB"
 )
-"""Capital letters of Unicode 14 to 17: the first, the last, and the small letter of the first."""
+"""Capital letters of Unicode 14 to 17: the first, the last if there are several, and the small letter of the first."""
 
 
 _LATER_CHARACTERS = re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in read_ranges(_LATER)) + "])")
@@ -103,7 +87,9 @@ def is_normalized(form: Form, text: str) -> bool:
 @cache
 def _lower_table() -> dict[int, str]:
     table = {point: lower for point in range(0x20000) if (lower := chr(point).lower()) != chr(point)}
-    for low, high, small in _LATER_CASES:
+    for part in _LATER_CASES.split():
+        low, *last, small = (int(bound, 16) for bound in part.split("-"))
+        high = max([low, *last])
         table.update((point, chr(small + point - low)) for point in range(low, high + 1))
     return table
 
