@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from bpejit import arguments
 
@@ -27,16 +28,17 @@ class Option(NamedTuple):
     Parameters
     ----------
     default : object
-    kind : str
-        The type, as in the documentation.
     text : str
         The documentation. Empty if the text of the next option is about both.
     help : str or callable
         The help of a command, or a function that returns it; empty for an option that no command has.
+    kind : str
+        The type, as in the documentation; by default the name of the first type of the annotation.
     value : str
-        What the command line accepts: `text`, `count`, `size`, `flag`, `choice` or `path`.
-    metavar : str
-        What stands for a value in the help.
+        What the command line accepts: `text`, `count`, `size`, `flag`, `choice` or `path`; by default what follows from the
+        type, and `choice` if there are choices.
+    metavar : str, optional
+        What stands for a value in the help; by default NAME, N or SIZE.
     least : int, optional
         The smallest count.
     choices : callable, optional
@@ -48,11 +50,11 @@ class Option(NamedTuple):
     """
 
     default: Any
-    kind: str
     text: str
     help: str | Callable[[], str] = ""
-    value: str = "text"
-    metavar: str = "NAME"
+    kind: str = ""
+    value: str = ""
+    metavar: str | None = None
     least: int | None = 1
     choices: Callable[[], tuple[str, ...]] | None = None
     shown: str | None = None
@@ -69,8 +71,23 @@ class Option(NamedTuple):
 
 @functools.cache
 def declared(group: type) -> Mapping[str, tuple[Any, Option]]:
-    """Return the type and the declaration of each option of a group, by name."""
-    return {name: (hint.__origin__, hint.__metadata__[0]) for name, hint in group.__annotations__.items()}
+    """Return the type and the complete declaration of each option of a group, by name."""
+    return {name: _completed(hint.__origin__, hint.__metadata__[0]) for name, hint in group.__annotations__.items()}
+
+
+_VALUES = {"bool": "flag", "int": "count", "path": "path"}
+"""What the command line accepts for a type; `text` for others."""
+
+_METAVARS = {"count": "N", "size": "SIZE"}
+
+
+def _completed(kind: Any, option: Option) -> tuple[Any, Option]:
+    """Return the type of an option, and its declaration with what follows from the type."""
+    types = get_args(kind) or (kind,)
+    name = option.kind or ("path" if os.PathLike[str] in types else types[0].__name__)
+    value = option.value or ("choice" if option.choices else _VALUES.get(name, "text"))
+    metavar = _METAVARS.get(value, "NAME") if option.metavar is None else option.metavar
+    return kind, option._replace(kind=name, value=value, metavar=metavar)
 
 
 def chosen(group: type, options: Mapping[str, Any]) -> dict[str, Any]:

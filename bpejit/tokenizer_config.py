@@ -25,17 +25,16 @@ class TransformersSettings(TypedDict, total=False):
 
     bos_token: Annotated[
         str | None,
-        Option(None, "str", "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
+        Option(None, "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
     ]
     eos_token: Annotated[
         str | None,
-        Option(None, "str", "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
+        Option(None, "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
     ]
     pad_token: Annotated[
         str | None,
         Option(
             None,
-            "str",
             """Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
             `eos_token` is `<|endoftext|>`, if that is a special token.""",
             "Special token for padding.",
@@ -46,19 +45,15 @@ class TransformersSettings(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "int",
             """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
             the tokens above; it does not change any id.""",
             "Longest input of the model in tokens, for transformers.",
-            value="count",
-            metavar="N",
         ),
     ]
     chat_template: Annotated[
         str | None,
         Option(
             None,
-            "str",
             "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
             "Jinja template that formats a conversation, for transformers.",
             metavar="FILE",

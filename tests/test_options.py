@@ -22,11 +22,11 @@ options_of_commands = importlib.import_module(f"{MODULE}.shared_options")
 class Colors(TypedDict, total=False):
     """Options for these tests."""
 
-    red: Annotated[int, Option(3, "int", "", "How red.", value="count", metavar="N", least=0)]
-    green: Annotated[int, Option(3, "int", "How red and how green.", "How green.", value="count", metavar="N")]
-    name: Annotated[str | None, Option(None, "str", "Its name. " * 20, "The name.", metavar="TEXT", shown="none")]
-    bright: Annotated[bool, Option(False, "bool", "Whether it is bright.", "Brighter.", value="flag")]
-    shade: Annotated[str, Option("full", "str", "The shade.")]
+    red: Annotated[int, Option(3, "", "How red.", least=0)]
+    green: Annotated[int, Option(3, "How red and how green.", "How green.")]
+    name: Annotated[str | None, Option(None, "Its name. " * 20, "The name.", metavar="TEXT", shown="none")]
+    bright: Annotated[bool, Option(False, "Whether it is bright.", "Brighter.")]
+    shade: Annotated[str, Option("full", "The shade.")]
 
 
 @takes(Colors)

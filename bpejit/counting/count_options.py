@@ -19,41 +19,38 @@ class SplitSettings(TypedDict, total=False):
         Pattern,
         Option(
             "gpt2",
-            "str or tuple of str",
             """The split pattern: the name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or several of
             these, each of which splits the pre-tokens of the previous one.""",
             lambda: f"Split pattern: {', '.join(PRESETS)}, or a regular expression.",
             metavar="NAME|REGEX",
+            kind="str or tuple of str",
         ),
     ]
     special_tokens: Annotated[
         Sequence[str],
         Option(
             (END_OF_TEXT,),
-            "sequence of str",
             "Texts that are one token each. They separate pre-tokens, and are neither counted nor merged.",
             "Text that becomes a single token, excluded from training; may be repeated.",
             metavar="TEXT",
             flag="--special-token",
             shown='("<|endoftext|>",)',
+            kind="sequence of str",
         ),
     ]
     normalize_newlines: Annotated[
         bool,
         Option(
             False,
-            "bool",
             """Convert CR LF and CR to LF before splitting. The tokenizer records it, and encoding warns of text with carriage
             returns, which is not converted.""",
             "Convert \\r\\n and \\r to \\n.",
-            value="flag",
         ),
     ]
     unicode: Annotated[
         str | None,
         Option(
             None,
-            "str",
             """The version of Unicode that the pattern follows, such as "16.0". It is saved with the tokenizer. By default, the
             version of the installed `regex` package.""",
             "Unicode version of the character classes in the pattern, such as 16.0.",
@@ -70,13 +67,11 @@ class MemoryBound(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "int",
             """Maximum memory of counting in bytes, of all workers together. Tables that would exceed it are written to disk,
             sorted, and merged at the end. Learning merges needs memory for all distinct pre-tokens, and so does a result in
             memory. Does not change the result.""",
             "Most memory for counting, such as 2G. Tables beyond it are sorted on disk, with an equal result.",
             value="size",
-            metavar="SIZE",
         ),
     ]
 
@@ -88,7 +83,6 @@ class Memory(MemoryBound, total=False):
         str | os.PathLike[str] | None,
         Option(
             None,
-            "path",
             """Where `max_memory` writes. By default the folder of `out`, or without `out` the folder for temporary files of the
             system (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this
             folder. With `engine="ray"`, all nodes must see it; it may be a URL, where a run that is killed leaves a prefix

@@ -23,8 +23,8 @@ class ProgressOption(TypedDict, total=False):
         Progress | bool | None,
         Option(
             None,
-            "callable or bool",
             "Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.",
+            kind="callable or bool",
         ),
     ]
 
@@ -36,13 +36,10 @@ class Workers(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "int",
             """Number of threads or processes that read text, and of threads that learn merges: passes over all cells run in
             parallel, and the merges themselves in one thread. The default is the number of processors. Does not change the
             result.""",
             "Number of workers.",
-            value="count",
-            metavar="N",
             shown="one per processor",
         ),
     ]
@@ -55,10 +52,8 @@ class LocalEngine(TypedDict, total=False):
         str,
         Option(
             AUTO,
-            "str",
             """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.""",
             lambda: f"How work is distributed, with equal results: auto, {_engines()}.",
-            value="choice",
             choices=lambda: (AUTO, *engine_names()),
         ),
     ]
@@ -71,12 +66,10 @@ class AnyEngine(TypedDict, total=False):
         str,
         Option(
             AUTO,
-            "str",
             """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "ray" runs parts of the work on
             a Ray cluster, as many at a time as `workers`. Merges are learned in this process, with "serial" in one thread. Does
             not change the result.""",
             lambda: f"How work is distributed, with equal results: auto, {_engines(**{RAY: 'a Ray cluster'})}.",
-            value="choice",
             choices=lambda: (AUTO, *engine_names(), RAY),
         ),
     ]
@@ -84,7 +77,6 @@ class AnyEngine(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "str",
             """For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local
             one.""",
             "The Ray cluster of --engine ray, or local.",
@@ -98,7 +90,7 @@ class Chunks(TypedDict, total=False):
     """How inputs are divided."""
 
     chunk_bytes: Annotated[
-        int, Option(CHUNK_BYTES, "int", "Size of the chunks into which files are divided. Does not change the result.")
+        int, Option(CHUNK_BYTES, "Size of the chunks into which files are divided. Does not change the result.")
     ]
 
 

@@ -17,13 +17,14 @@ from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import NOT_LOOKED_UP, SPACE, find_scripts
 from bpejit.model import Model
 
-SCRIPTS = (
-    *("Common", "Latin", "Greek", "Cyrillic", "Armenian", "Hebrew", "Arabic", "Syriac", "Thaana", "Nko", "Devanagari"),
-    *("Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao"),
-    *("Tibetan", "Myanmar", "Georgian", "Hangul", "Ethiopic", "Cherokee", "Canadian_Aboriginal", "Khmer", "Mongolian"),
-    *("Hiragana", "Katakana", "Bopomofo", "Han", "Yi", "Coptic", "Gothic", "Runic", "Javanese", "Balinese", "Tifinagh"),
-    "Other",
+_NAMES = (
+    "Common Latin Greek Cyrillic Armenian Hebrew Arabic Syriac Thaana Nko Devanagari Bengali Gurmukhi Gujarati Oriya "
+    "Tamil Telugu Kannada Malayalam Sinhala Thai Lao Tibetan Myanmar Georgian Hangul Ethiopic Cherokee "
+    "Canadian_Aboriginal Khmer Mongolian Hiragana Katakana Bopomofo Han Yi Coptic Gothic Runic Javanese Balinese "
+    "Tifinagh Other"
 )
+
+SCRIPTS = tuple(_NAMES.split())
 """Names of the scripts that are told apart. Common has digits, punctuation, spaces and symbols; Other has all other scripts,
 and bytes that are not valid UTF-8.
 """

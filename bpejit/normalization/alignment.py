@@ -22,12 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from bpejit.arrays import Array, starts_of
 from bpejit.utf8 import widths
+
+Span: TypeAlias = tuple[int, int]
+"""Start and end of a range of a text."""
 
 
 class Sources(NamedTuple):
@@ -78,7 +81,7 @@ class AlignedText(NamedTuple):
         sources = None if self.sources is None else self.sources.through(change.sources(self.text))
         return AlignedText(change.apply(self.text), sources)
 
-    def within(self, areas: Array) -> list[tuple[int, int]]:
+    def within(self, areas: Array) -> list[Span]:
         """Return the ranges of this text that come from a single area of the original.
 
         Parameters

@@ -13,7 +13,7 @@ import regex
 
 from bpejit.arrays import starts_of
 from bpejit.errors import PatternError
-from bpejit.normalization.alignment import AlignedText, Change, Sources, repeated
+from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, repeated
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.json_fields import Fields, components, refused, unsupported
 from bpejit.normalization.unicode_forms import (
@@ -139,7 +139,7 @@ MAP_BYTES = Change(
 
 # ---- changes that replace ranges of a text by the same content
 
-Spans: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+Spans: TypeAlias = Callable[[str], Iterable[Span]]
 """Returns the start and end of each range of a text, in order."""
 
 
@@ -148,12 +148,12 @@ def replacement(find: Spans, content: str) -> Change:
     return Change(partial(_replace, find, content), partial(_replacement_sources, find, content))
 
 
-def _start(text: str) -> list[tuple[int, int]]:
+def _start(text: str) -> list[Span]:
     """Return the empty range at the start of a text, and none in an empty text."""
     return [(0, 0)] if text else []
 
 
-def _outer_space(left: bool, right: bool, text: str) -> list[tuple[int, int]]:
+def _outer_space(left: bool, right: bool, text: str) -> list[Span]:
     """Return the white space at the start and at the end of a text."""
     begin = len(text) - len(text.lstrip(WHITE_SPACE)) if left else 0
     end = max(begin, len(text.rstrip(WHITE_SPACE))) if right else len(text)
@@ -172,7 +172,7 @@ def _replace(find: Spans, content: str, text: str) -> str:
     return "".join(out)
 
 
-def _growth(found: list[tuple[int, int]], content: str) -> int:
+def _growth(found: list[Span], content: str) -> int:
     """Return the number of characters that replacements add."""
     return len(content) * len(found) - sum(end - start for start, end in found)
 
@@ -222,7 +222,7 @@ class Finder:
         """True if matches are proven to have at least one character."""
         return self.compiled.kind != "regex"
 
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+    def spans(self, text: str) -> Iterator[Span]:
         """Yield start and end of each match; empty matches are skipped in an empty text and directly after another match."""
         if not text:
             return

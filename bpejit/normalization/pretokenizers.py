@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
-from bpejit.normalization.alignment import AlignedText, Change, Sources
+from bpejit.normalization.alignment import AlignedText, Change, Sources, Span
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
 from bpejit.normalization.normalizers import MAP_BYTES, Finder, read_pattern, replacement
 from bpejit.splitting import PRESETS, covers_all_text
@@ -37,7 +37,7 @@ _PUNCTUATION_SINCE_8 = (
 _NUMBERS = r"[\p{N}\U00011DE0-\U00011DE9\U00016FF4-\U00016FF6]"
 """The numbers of `Digits` if patterns follow Unicode 16: it uses the tables of Rust, which follow Unicode 17."""
 
-Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
+Cut: TypeAlias = Callable[[str], list[Span]]
 """Returns the start and end of each piece of a text."""
 
 
@@ -182,7 +182,7 @@ PREFIX_SPACE = replacement(lambda text: [] if text.startswith(" ") else [(0, 0)]
 """Inserts a space before a text that does not begin with one."""
 
 
-def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[tuple[int, int]]:
+def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[Span]:
     """Return the start and end of each piece of a text, by a behavior of Hugging Face tokenizers."""
     pieces: list[tuple[int, int, bool]] = []
     done = 0
@@ -197,7 +197,7 @@ def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[tuple
         return [(start, end) for start, end, _ in pieces]
     if behavior == "Removed":
         return [(start, end) for start, end, is_match in pieces if not is_match]
-    joined: list[tuple[int, int]] = []
+    joined: list[Span] = []
     before = False
     for start, end, is_match in reversed(pieces) if behavior == "MergedWithNext" else pieces:
         joins = is_match == before if behavior == "Contiguous" else is_match and not before

@@ -63,7 +63,7 @@ _LOSS = 2e-5
 _EMITTED, _DROPPED = MAX_PENDING, MAX_PENDING + 1
 
 
-_ORDERS = ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 3, 1, 4, 0), (3, 2, 4, 1, 0), (1, 2, 3, 0, 4), (2, 1, 0, 3, 4))
+_ORDERS = [[int(slot) for slot in order] for order in ("01234", "43210", "23140", "32410", "12304", "21034")]
 """Orders in which the slots of a box are grown."""
 
 
@@ -283,9 +283,7 @@ def _merge_groups(verdicts: Array, weight: Array, slot: int) -> tuple[Array, Arr
     return verdicts, weight, number
 
 
-def _cover(
-    wanted: Array, allowed: Array, weight: Array, most: int, orders: Sequence[tuple[int, ...]]
-) -> tuple[list[Box], Array]:
+def _cover(wanted: Array, allowed: Array, weight: Array, most: int, orders: Sequence[Sequence[int]]) -> tuple[list[Box], Array]:
     """Return at most `most` boxes of allowed contexts that cover the wanted ones, heaviest first, and what they leave out."""
     weighed = wanted * weight
     boxes: list[Box] = []
@@ -300,7 +298,7 @@ def _cover(
     return boxes, weighed > 0
 
 
-def _grow(seed: tuple[Any, ...], allowed: Array, order: tuple[int, ...]) -> Box:
+def _grow(seed: tuple[Any, ...], allowed: Array, order: Sequence[int]) -> Box:
     """Return a maximal box of allowed contexts around a context: its slots grow one after the other, as far as possible."""
     box = [np.arange(size) == at for at, size in zip(seed, allowed.shape, strict=True)]
     for slot in order:

@@ -112,8 +112,7 @@ def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
     tables = _tables(classes, transducer.moves, flags, safe_pairs_of_transducer(transducer))
     rules, cut_rules = make_rules(transducer, classes.class_of, separator)
     tables = tables._replace(local_rules=rules, cut_rules=cut_rules, separator=separator)
-    pairs = _pair_table(transducer, np.append(classes.class_of[:128], separator), tables.stride)
-    return tables if pairs is None else tables._replace(pair_table=pairs[0], pair_classes=pairs[1], pair_shift=pairs[2])
+    return _with_pair_table(tables, transducer, np.append(classes.class_of[:128], separator))
 
 
 def restart_tables(dfa: Dfa) -> SplitTables:
@@ -153,32 +152,25 @@ def _byte_class(class_of: Array) -> Array:
     return class_of[points]
 
 
-def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int] | None:
-    """Return the table of steps over two ASCII characters; None if it would not fit into the cache.
+def _with_pair_table(tables: SplitTables, transducer: Transducer, ascii_classes: Array) -> SplitTables:
+    """Return tables with the table of steps over two ASCII characters, if it fits into the cache.
+
+    A row of `pair_table` has `stride << pair_shift` entries (see `kernels.splitting.cursors`). `pair_classes` has what each
+    ASCII character adds to an index of the table, as the first character of a pair, then as the second; after them, what the
+    separator adds.
 
     Parameters
     ----------
+    tables : SplitTables
     transducer : Transducer
     ascii_classes : uint8 [129]
         The classes of the ASCII characters and of the separator.
-    stride : int
-
-    Returns
-    -------
-    table : uint32 [states * size * size]
-        See `kernels.splitting.cursors`.
-    offsets : uint16 [258]
-        What each ASCII character adds to an index of the table: as the first character of a pair, then as the second; after
-        them, what the separator adds.
-    shift : int
-        A row has `stride << shift` entries.
     """
     columns, numbers = np.unique(ascii_classes, return_inverse=True)
     size = max(1 << (columns.size - 1).bit_length(), 16)
-    shift = (size * size // stride).bit_length() - 1
-    states = transducer.moves.shape[0]
+    states = len(transducer.moves)
     if states * size * size > _MAX_PAIR_ENTRIES:
-        return None
+        return tables
     moves, kept, emitted = (part[:, columns] for part in transducer)
     between = moves[:, :, None]
     second = np.arange(columns.size)[None, None, :]
@@ -191,4 +183,5 @@ def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tu
     )
     first, second = numbers * size, numbers
     offsets = np.concatenate([first[:128], second[:128], first[128:], second[128:]])
-    return table.reshape(-1), offsets.astype(np.uint16), shift
+    shift = (size * size // tables.stride).bit_length() - 1
+    return tables._replace(pair_table=table.reshape(-1), pair_classes=offsets.astype(np.uint16), pair_shift=shift)

@@ -17,6 +17,9 @@ _FEW_BYTES = 1 << 12
 
 _SPANS_AT_ONCE = 1 << 10
 
+_Spans = Iterator[tuple[int, int]]
+"""The start and the end of each token that is found."""
+
 
 class SpecialTokenFinder:
     """Finds byte strings in text. Immutable.
@@ -42,14 +45,14 @@ class SpecialTokenFinder:
         self.longest = max(map(len, self.tokens), default=0)
         self.trie = make_trie(self.tokens)
 
-    def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
+    def spans(self, data: bytes) -> _Spans:
         """Yield start and end of each token in a text."""
         if not self.tokens:
             return
         text, n_bytes = padded_text(data)
         yield from self.next_spans(text, n_bytes, True, np.zeros(splitting.STATE_SIZE, dtype=np.int64))
 
-    def next_spans(self, text: Array, stop: int, final: bool, state: Array) -> Iterator[tuple[int, int]]:
+    def next_spans(self, text: Array, stop: int, final: bool, state: Array) -> _Spans:
         """Yield the next tokens of a text that arrives in pieces (see `special_token_scan.find_specials`)."""
         if not self.tokens:
             return
@@ -129,7 +132,7 @@ class StringFinder(Generic[AnyStr]):
             bar = "|" if isinstance(longest_first[0], str) else b"|"
             self._regex = re.compile(bar.join(map(re.escape, longest_first)))  # type: ignore[arg-type, call-overload]
 
-    def spans(self, text: AnyStr, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    def spans(self, text: AnyStr, start: int = 0, end: int | None = None) -> _Spans:
         """Yield start and end, as indices of `text`, of each token in `text[start:end]`."""
         end = len(text) if end is None else end
         if self._regex is not None:

@@ -43,6 +43,10 @@ _FAILED = -2
 """A dead level without an accepting position."""
 
 
+_Levels = tuple[int, ...]
+"""The state of the DFA in each level of a stack, from the lowest."""
+
+
 class Transducer(NamedTuple):
     """A minimal transducer; state 0 is the start, and the end of the text leads back to it.
 
@@ -65,7 +69,7 @@ def _begin(dfa: Dfa, column: int) -> int:
     return fresh if fresh != DEAD else _FAILED
 
 
-def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int]:
+def _read(dfa: Dfa, endless: Array, levels: _Levels, column: int) -> tuple[_Levels, int]:
     """Return the stack after a character, before emission, and the number of pending ends that it keeps."""
     after: list[int] = []
     for level, state in enumerate(levels):
@@ -85,7 +89,7 @@ def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tup
     return tuple(after), len(levels) - 1
 
 
-def _emit(after: tuple[int, ...], *, ended: bool) -> tuple[tuple[int, ...], int]:
+def _emit(after: _Levels, *, ended: bool) -> tuple[_Levels, int]:
     """Return the stack without its finished levels, and the number of these; at the end of a text all must be finished."""
     emitted = 0
     while after and after[0] == _SPENT:
@@ -113,7 +117,7 @@ def make_transducer(dfa: Dfa, first: Transducer | None = None) -> Transducer:
         If some text is not matched, if more than MAX_PENDING ends can be pending, or if there are too many states.
     """
     endless: Array = np.asarray(dfa.accepts.all(axis=1))
-    start: tuple[int, ...] = (0,)
+    start: _Levels = (0,)
     numbers = {(0, start): 0}
     order = [(0, start)]
     size = dfa.classes.n + 1
@@ -138,7 +142,7 @@ def make_transducer(dfa: Dfa, first: Transducer | None = None) -> Transducer:
             row.append((target, kept, emitted))
         rows.append(row)
     table = np.array(rows, dtype=np.int64)
-    return _minimize(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
+    return _minimize(Transducer(*np.moveaxis(table, 2, 0)))
 
 
 def with_separator(transducer: Transducer) -> Transducer:

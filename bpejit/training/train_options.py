@@ -22,18 +22,14 @@ class MergeLimits(TypedDict, total=False):
         int,
         Option(
             1,
-            "int",
             "Pairs that occur less often are not merged.",
             "Stop when no pair occurs at least this often.",
-            value="count",
-            metavar="N",
         ),
     ]
     max_token_bytes: Annotated[
         int | None,
         Option(
             None,
-            "int",
             "Maximum length of a token. Hugging Face's `max_token_length=k` corresponds to k - 1 here, for k of at least 3.",
             "Longest token.",
             value="size",
@@ -50,20 +46,16 @@ class MergeOptions(MergeLimits, total=False):
         bool,
         Option(
             False,
-            "bool",
             "If True, special tokens have the ids from 0. Otherwise they have the last ids, and byte `b` has id `b`.",
             "Assign the first ids to special tokens, instead of the last ones.",
-            value="flag",
         ),
     ]
     tie_break: Annotated[
         str,
         Option(
             "greatest-bytes",
-            "str",
             "Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.",
             lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
-            value="choice",
             choices=tie_rule_names,
         ),
     ]
@@ -84,7 +76,6 @@ class Saving(TypedDict, total=False):
         str | os.PathLike[str] | None,
         Option(
             None,
-            "path",
             """Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`,
             until the tokenizer is written, unless counting again would take less time than writing them.""",
         ),
@@ -93,25 +84,23 @@ class Saving(TypedDict, total=False):
         Sequence[int],
         Option(
             (),
-            "sequence of int",
             """Smaller sizes to save as well, to the folders `<out>-<size>`. Each has the first merges, so it equals a training
             of that size. Needs `out`.""",
             "Also write a tokenizer of this smaller size to the folder OUT-N; may be repeated.",
             metavar="N",
+            kind="sequence of int",
         ),
     ]
     resume: Annotated[
         bool,
         Option(
             False,
-            "bool",
             """Whether to continue an interrupted training from the counts that it kept, if there are any. The inputs and the
             options of counting must be the same. Needs `out`.""",
             "Continue an interrupted training from the counts kept beside the output.",
-            value="flag",
         ),
     ]
-    overwrite: Annotated[bool, Option(False, "bool", "Whether to replace tokenizers in these folders.")]
+    overwrite: Annotated[bool, Option(False, "Whether to replace tokenizers in these folders.")]
 
 
 class TrainOptions(ModelOptions, Saving, total=False):

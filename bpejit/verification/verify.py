@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from bpejit.formats.any_format import recognize, save_model
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
 from bpejit.jit.listening import working_time
 from bpejit.options import chosen, takes
+from bpejit.storage.files import StrPath
 from bpejit.tokenizer import Tokenizer
 from bpejit.verification.corpus_check import block_reader
 
@@ -46,6 +46,9 @@ BATCH_BYTES = 2 << 20
 
 SHOWN_TOKENS = 12
 """Maximum number of tokens of each tool that a difference shows."""
+
+_Document = tuple[str, int, bytes]
+"""Path of a file, number of a document in it from 1, and bytes."""
 
 Reference = Callable[[Sequence[str]], list[list[int]]]
 """A function of another tool from texts to ids."""
@@ -118,7 +121,7 @@ def verify(
     inputs: Inputs,
     *,
     against: Tool,
-    path: str | os.PathLike[str] | None = None,
+    path: StrPath | None = None,
     separator: str = SEPARATOR,
     **options: Unpack[VerifyOptions],
 ) -> VerifyReport:
@@ -190,7 +193,7 @@ def verify(
 
 def _documents(
     tokenizer: Tokenizer, sources: list[Source], separator: bytes, count_block: Callable[[Block], None]
-) -> Iterator[tuple[str, int, bytes]]:
+) -> Iterator[_Document]:
     """Yield path, number and bytes of each document, its separator included. Parts of a long document have one number."""
     blocks = block_reader(tokenizer.model)
     for source in sources:
@@ -217,8 +220,8 @@ def _documents(
             yield source.path, number, waiting
 
 
-def _batches(documents: Iterator[tuple[str, int, bytes]]) -> Iterator[list[tuple[str, int, bytes]]]:
-    batch: list[tuple[str, int, bytes]] = []
+def _batches(documents: Iterator[_Document]) -> Iterator[list[_Document]]:
+    batch: list[_Document] = []
     size = 0
     for document in documents:
         batch.append(document)
@@ -266,14 +269,14 @@ def _imported(module: str) -> Any:
         raise BpejitError(f"`{name}` is not installed ({cause}); expected it, to compare with: `pip install {name}`") from cause
 
 
-def _recognized(path: str | os.PathLike[str] | None) -> tuple[str, Path]:
+def _recognized(path: StrPath | None) -> tuple[str, Path]:
     """Return the format and the location of the file that a tokenizer was loaded from."""
     if path is None or not Path(path).exists():
         return "bpejit", Path()
     return recognize(path)
 
 
-def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
+def _tokenizers(tokenizer: Tokenizer, path: StrPath | None) -> Reference:
     from_file = _imported("tokenizers").Tokenizer.from_file
     kind, location = _recognized(path)
     if kind == "hf" and location.suffix != ".gz":
@@ -287,7 +290,7 @@ def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Re
     return lambda texts: [found.ids for found in other.encode_batch(list(texts), add_special_tokens=False)]
 
 
-def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
+def _tiktoken(tokenizer: Tokenizer, path: StrPath | None) -> Reference:
     load, encoding = _imported("tiktoken.load").load_tiktoken_bpe, _imported("tiktoken").Encoding
     kind, location = _recognized(path)
     model = tokenizer.model
@@ -298,7 +301,7 @@ def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Refe
     return lambda texts: other.encode_batch(list(texts), allowed_special="all")
 
 
-_references: dict[str, Callable[[Tokenizer, str | os.PathLike[str] | None], Reference]] = {
+_references: dict[str, Callable[[Tokenizer, StrPath | None], Reference]] = {
     "tokenizers": _tokenizers,
     "tiktoken": _tiktoken,
 }
