@@ -160,7 +160,10 @@ class ReportedTokenizer:
         return np.zeros(size, dtype=np.int64) if self.counts is None else self.counts.total.dense(size)
 
 
-def report_page(tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[Row] = ()) -> str:
+_Tokenizers = Sequence[ReportedTokenizer]
+
+
+def report_page(tokenizers: _Tokenizers, samples: Sequence[bytes], differing: Sequence[Row] = ()) -> str:
     """Return the page about one tokenizer, compared with others.
 
     Parameters
@@ -243,7 +246,7 @@ def _text_of(html: str) -> str:
     return unescape(html.replace("<i>", "").replace("</i>", ""))
 
 
-def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[Row], names: Sequence[str]) -> str:
+def _summary(tokenizers: _Tokenizers, stats: Sequence[Row], names: Sequence[str]) -> str:
     models = [entry.model for entry in tokenizers]
     rows = [("", *names), ("tokens", *(f"{len(model.vocab):,}" for model in models))]
     rows.append(("special tokens", *(f"{len(model.special_tokens):,}" for model in models)))
@@ -258,7 +261,7 @@ def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[Row], name
     return _table(rows)
 
 
-def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[Row]) -> Iterator[str]:
+def _figures(tokenizers: _Tokenizers, stats: Sequence[Row]) -> Iterator[str]:
     models = {entry.name: entry.model for entry in tokenizers}
     drawn = [("Tokens by length", lambda: plots.plot_lengths(models))]
     if stats:
@@ -303,7 +306,7 @@ def _groups(stats: Sequence[Row], names: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def _browser(tokenizers: Sequence[ReportedTokenizer], names: Sequence[str]) -> str:
+def _browser(tokenizers: _Tokenizers, names: Sequence[str]) -> str:
     has_counts = tokenizers[0].counts is not None
     heads = [("id", "id", "72px"), ("token", "token", "minmax(0, 1fr)"), ("bytes", "bytes", "60px")]
     heads += [("count", "count", "96px")] if has_counts else []
@@ -350,9 +353,7 @@ def _suspicious(first: ReportedTokenizer, flags: Array, counts: Array | None) ->
     return "".join(parts)
 
 
-def _samples(
-    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[Row], names: Sequence[str]
-) -> str:
+def _samples(tokenizers: _Tokenizers, samples: Sequence[bytes], differing: Sequence[Row], names: Sequence[str]) -> str:
     texts = samples or [sample.encode() for sample in SAMPLES]
     parts = [_colored(tokenizers, text, names) for text in texts]
     if differing:
@@ -361,7 +362,7 @@ def _samples(
     return "".join(parts)
 
 
-def _colored(tokenizers: Sequence[ReportedTokenizer], text: bytes, names: Sequence[str]) -> str:
+def _colored(tokenizers: _Tokenizers, text: bytes, names: Sequence[str]) -> str:
     parts = []
     for entry, name in zip(tokenizers, names, strict=True):
         rows = token_rows(entry.codec, text)
@@ -375,7 +376,7 @@ def _attributes(index: int, row: TokenRow) -> str:
     return f'class="t {kind}" title="id {row.id}"'
 
 
-def _settings(tokenizers: Sequence[ReportedTokenizer], names: Sequence[str]) -> str:
+def _settings(tokenizers: _Tokenizers, names: Sequence[str]) -> str:
     parts = []
     for entry, name in zip(tokenizers, names, strict=True):
         model = entry.model

@@ -28,6 +28,9 @@ from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 
+_Used = tuple[Array, Array]
+"""The ids that occur, and how often, int64 [used] each, in ascending order."""
+
 _MOST_PARTS = 16
 """Number of counts of chunks that are summed together."""
 
@@ -68,8 +71,8 @@ def text_figures(tokens: int, n_bytes: int, characters: int, words: int) -> Row:
     return {**amounts, "tokens": tokens, **each}
 
 
-def sum_counts(parts: Sequence[tuple[Array, Array]], vocab_size: int) -> tuple[Array, Array]:
-    """Return the sum of several counts, each the ids that occur and how often, int64 [used], in ascending order."""
+def sum_counts(parts: Sequence[_Used], vocab_size: int) -> _Used:
+    """Return the sum of several counts."""
     if len(parts) == 1:
         return parts[0]
     dense = np.zeros(vocab_size, dtype=np.int64)
@@ -79,7 +82,7 @@ def sum_counts(parts: Sequence[tuple[Array, Array]], vocab_size: int) -> tuple[A
     return used, dense[used]
 
 
-def count_distinct(ids: Array, vocab_size: int) -> tuple[Array, Array]:
+def count_distinct(ids: Array, vocab_size: int) -> _Used:
     """Return the ids that occur, and how often, for `sum_counts`."""
     if ids.size < vocab_size // 4:  # a small file needs no array of the size of the vocabulary
         ordered = np.sort(ids).astype(np.int64)
@@ -149,7 +152,7 @@ class ChunkTokens:
         Records without text.
     """
 
-    counts: tuple[Array, Array]
+    counts: _Used
     measures: TextMeasures
     by_script: Array | None
     n_read: int

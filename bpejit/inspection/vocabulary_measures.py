@@ -229,7 +229,7 @@ def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> Ro
     """
     ours, theirs = first.ids, second.ids
     ranked = merged_tokens(first), merged_tokens(second)
-    ranks: tuple[dict[bytes | None, int], ...] = tuple({token: rank for rank, token in enumerate(tokens)} for tokens in ranked)
+    ranks: list[dict[bytes | None, int]] = [{token: rank for rank, token in enumerate(tokens)} for tokens in ranked]
     pairs = list(zip_longest(*ranked))
     same = next((rank for rank, (left, right) in enumerate(pairs) if left != right), len(pairs))
     both = [(rank, ranks[1][token]) for token, rank in ranks[0].items() if token in ranks[1]]

@@ -180,7 +180,8 @@ def _ignoring_case_differs(marks: list[Mark]) -> bool:
             letters += "|"
         elif isinstance(mark.element, Chars) and mark.element.ignore_case:
             text = mark.element.source
-            if not folds_equally(text) or (text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum()):
+            is_class = text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum()
+            if is_class or not folds_equally(text):
                 return True
             letters += text
     return folds_to_one(letters)
@@ -199,4 +200,5 @@ def folds_to_one(letters: str) -> bool:
         return False
     # All of these characters are in three blocks.
     points = itertools.chain(range(0x80, 0x600), range(0x1E00, 0x2000), range(0xFB00, 0xFB20))
-    return any(len(folded) > 1 and folded in letters.lower() for folded in (chr(point).casefold() for point in points))
+    folded = {chr(point).casefold() for point in points}
+    return any(len(several) > 1 and several in letters.lower() for several in folded)

@@ -120,4 +120,6 @@ def read(reader: str, path: Path, texts: list[str]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this script's folder, whose modules would hide other tools
-    sys.stdout.write("\n" + json.dumps(read(sys.argv[1], Path(sys.argv[2]), json.load(sys.stdin))) + "\n")
+    _, name, place = sys.argv
+    answer = read(name, Path(place), json.load(sys.stdin))
+    sys.stdout.write(f"\n{json.dumps(answer)}\n")

@@ -253,9 +253,12 @@ def _describe(
     # The length of an unknown id is not known, so the range ends with the document.
     known = all(token is not None for _, token in sides[1])
     common = min(set(ends[0]) & set(ends[1]), default=len(data)) if known else len(data)
-    shown = [side[: of.index(common) + 1 if known and common in of else None] for side, of in zip(sides, ends, strict=True)]
+    shown = []
+    for side, of in zip(sides, ends, strict=True):
+        stop = of.index(common) + 1 if known and common in of else len(side)
+        shown.append(side[:stop][:SHOWN_TOKENS])
     text = data[max(start - 40, 0) : common + 40].decode("utf-8", "replace")
-    return Difference(path, number, start, common, text, *(side[:SHOWN_TOKENS] for side in shown))
+    return Difference(path, number, start, common, text, *shown)
 
 
 # ---- the other tools -------------------------------------------------------------------------------------------------
