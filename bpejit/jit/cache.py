@@ -141,24 +141,11 @@ PATTERNS = folders.PATTERNS
 ENCODERS = folders.ENCODERS
 
 
-def read(file_name: str, folder: str = PATTERNS) -> bytes | None:
-    """Return the stored tables of a split pattern or an encoder, or None if they are missing or damaged."""
-    return _read(folder, file_name, file_name) if _is_wanted() else None
+def read(file_name: str, folder: str = PATTERNS, allocate: Callable[[int], memoryview] | None = None) -> Any:
+    """Return the stored tables of a split pattern or an encoder, or None if they are missing or damaged.
 
-
-def read_into(allocate: Callable[[int], memoryview], file_name: str, folder: str) -> memoryview | None:
-    """Read what `write` stored into memory of the caller, without a copy.
-
-    Parameters
-    ----------
-    allocate : callable
-        Returns writable memory of a number of bytes, the size of the file. The content is at its end.
-    file_name, folder : str
-
-    Returns
-    -------
-    memoryview, optional
-        The content; None if it is missing or damaged.
+    They are bytes, or a part of memory of the caller: `allocate` returns writable memory of a number of bytes, the size of the
+    file, at whose end the content is then read without a copy.
     """
     return _read(folder, file_name, file_name, allocate) if _is_wanted() else None
 

@@ -36,7 +36,7 @@ def load_arrays(name: str, *, folder: str = cache.ENCODERS, alignment: Callable[
         begin = -(data.ctypes.data + cache.HEAD_BYTES) % multiple
         return memoryview(data[begin : begin + n_bytes])  # type: ignore[arg-type]
 
-    content = cache.read_into(allocate, name, folder)
+    content = cache.read(name, folder, allocate)
     if content is None:
         return None
     data = np.frombuffer(content, dtype=np.uint8)

@@ -95,7 +95,7 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
         return translate()
     found = cache.read(name)
     if found is not None:
-        return found.decode()
+        return str(found, "utf-8")
     text = translate()
     cache.write(name, text.encode())
     return text
