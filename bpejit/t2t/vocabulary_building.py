@@ -184,7 +184,7 @@ class TokenCounter:
 
 @dataclass(frozen=True)
 class Subtokens:
-    """A vocabulary represented by the selected nodes of the tree and their counts.
+    """A vocabulary represented by nodes of the tree and their counts: the selected ones, and those of single characters.
 
     Parameters
     ----------
@@ -192,14 +192,11 @@ class Subtokens:
         Size of the vocabulary, including the alphabet and the reserved tokens.
     nodes : int64 [n]
     counts : int64 [n]
-    singles : dict of str to int
-        The count of each character that starts a subtoken.
     """
 
     size: int
     nodes: Array
     counts: Array
-    singles: dict[str, int]
 
 
 class SubtokenBuilder:
@@ -313,11 +310,8 @@ class SubtokenBuilder:
             self._n_iterations += 1
             if report is not None:
                 report(self._n_iterations)
-        selected = np.flatnonzero((remaining >= min_count) & (self._depth > 1))
-        singles = np.flatnonzero(self._depth == 1)
-        characters = map(chr, self._pool[self._at[singles]].tolist())
-        size = len(self._reserved) + len(self._alphabet) + n_selected
-        return Subtokens(size, selected, remaining[selected], dict(zip(characters, remaining[singles].tolist(), strict=True)))
+        nodes = np.flatnonzero((remaining >= min_count) | (self._depth == 1))
+        return Subtokens(len(self._reserved) + len(self._alphabet) + n_selected, nodes, remaining[nodes])
 
     def strings(self, found: Subtokens) -> list[str]:
         """Return the strings of a vocabulary in order of id, without the reserved tokens."""
@@ -328,7 +322,7 @@ class SubtokenBuilder:
             (count, text[start : start + length])
             for count, start, length in zip(found.counts.tolist(), at, lengths, strict=True)
         ]
-        entries += [(found.singles.get(character, 0), character) for character in self._alphabet]
+        entries += [(0, character) for character in self._alphabet.difference(string for _, string in entries)]
         entries.sort(reverse=True)
         return [string for _, string in entries]
 
