@@ -11,7 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array, lengths_of, ranges_of, starts_of
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
-from bpejit.corpus.input_streams import open_input, read_bytes
+from bpejit.corpus.input_streams import read_range
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
@@ -125,10 +125,7 @@ def read_line_ranges(
     first_line : int, optional
         The number of the first line, from 1; by default the lines before it are counted if a message needs it.
     """
-    blocks = []
-    for path, start, stop in zip(paths, starts, stops, strict=True):
-        with open_input(path, start) as file:
-            blocks.append(read_bytes(file, path, stop - start))
+    blocks = [read_range(path, start, stop - start) for path, start, stop in zip(paths, starts, stops, strict=True)]
     return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]))
 
 

@@ -240,14 +240,9 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
     paired = replace(layout, names=("text",), form=LINES, paired=True)
     if source.input_format == JSON_LINES:
         paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
-    if source.input_format not in (TEXT, JSON_LINES):
-        chunks = record_chunks(paired, source)
-    elif source.is_stream:
-        chunks = stream_chunks(paired, source)
-    else:
-        chunks = range_chunks(paired, (source.path,), _line_cuts(source, layout.chunk_bytes))
-    for chunk in chunks:
-        yield chunk.read(reader).texts["text"], chunk.n_read
+    for chunks, _ in _plan_sources((source,), paired, 1 << 62):
+        for chunk in chunks():
+            yield chunk.read(reader).texts["text"], chunk.n_read
 
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:

@@ -98,15 +98,14 @@ def _find_vocabulary(
 
 def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
     """Load a vocabulary, and check its reserved tokens."""
+    wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
     if problem.vocab_type == VocabType.SUBWORD:
         subwords = SubwordTextEncoder(path)
-        wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, list(subwords.all_subtoken_strings[: len(wanted)]), wanted)
         return FeatureVocabulary(subwords.sha256, subwords.vocab_size, partial(encode_subwords, subwords))
     if problem.vocab_type == VocabType.BPE:
         model = load_model(path)
         ids = {token_id: token for token, token_id in model.special_tokens.items()}
-        wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, [ids.get(token_id) for token_id in range(len(wanted))], wanted)
         return FeatureVocabulary(model.sha256, model.vocab_size, partial(encode_by_codec, Codec(model, lazy=True)))
     tokens = TokenTextEncoder(path, replace_oov=problem.oov_token)
@@ -156,9 +155,9 @@ def _build(
         if path.exists():  # another process has built it
             return
         texts = _texts_for_vocabulary(problem, feature, data_dir, tmp_dir, report)
+        special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         if problem.vocab_type == VocabType.BPE:
             listed = (some.texts() for some in texts)
-            special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
             least = 256 + len(special)
             if problem.approx_vocab_size < least:
                 raise OptionError(
@@ -187,7 +186,7 @@ def _build(
         SubwordTextEncoder.build_to_target_size(
             problem.approx_vocab_size, counts, 1, MAX_MIN_COUNT,
             max_subtoken_length=problem.max_subtoken_length,
-            reserved_tokens=[*RESERVED_TOKENS, *problem.additional_reserved_tokens],
+            reserved_tokens=special,
             report=lambda done: report("build", done, None, "iterations"),
         ).store_to_file(path)  # fmt: skip
 
