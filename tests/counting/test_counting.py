@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -149,9 +150,12 @@ def test_no_pretoken_crosses_the_border_of_a_document(pattern: str, texts: list[
     assert together.table() == apart.table()
 
 
+TESTS = str(Path(__file__).parents[1])
+"""The folder of the helpers, for other processes."""
+
 STEPS = """
     from bpejit.counting import pretoken_counter as counting
-    from bpejit.arrays import PretokenTable
+    from helpers.training import table_of
     from bpejit.kernels.counting import interning
 
     counting.INITIAL_SLOTS = 512
@@ -180,7 +184,7 @@ STEPS = """
 @pytest.mark.slow
 def test_merging_tables_takes_linear_time() -> None:
     """Count probes, with the kernels as plain Python: the number per pre-token does not grow with the number of tables."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": TESTS}
     command = [sys.executable, "-c", textwrap.dedent(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr
@@ -191,7 +195,7 @@ def test_merging_tables_takes_linear_time() -> None:
 
 LOOKUPS = """
     from bpejit.counting import pretoken_counter as counting
-    from bpejit.arrays import PretokenTable
+    from helpers.training import table_of
     from bpejit.kernels.counting import common_pretokens
 
     find, lookups, steps = common_pretokens.find_pretoken, 0, 0
@@ -221,7 +225,7 @@ LOOKUPS = """
 @pytest.mark.slow
 def test_adding_up_tables_takes_linear_time() -> None:
     """Count lookups, with the kernels as plain Python: one for each pre-token of each table, however many tables there are."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": TESTS}
     command = [sys.executable, "-c", textwrap.dedent(LOOKUPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr
