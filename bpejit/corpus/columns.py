@@ -97,21 +97,19 @@ def is_text(data_type: Any) -> bool:
     return str(value) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 
-def array_documents(
-    column: Any, path: str, first_row: int, options: InputOptions
-) -> tuple[Array, Array, Skipped, Array | None]:
-    """Return the texts of a column as documents.
+def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> tuple[Array, Array, Skipped, Any]:
+    """Return the documents of a table, and its columns to keep.
 
     Parameters
     ----------
-    column : pyarrow.Array or pyarrow.ChunkedArray
-        Of strings or bytes of any type, whose dictionaries are bounded (see `bounded_parts`).
+    table : pyarrow.RecordBatch or pyarrow.Table
+        The column of the texts has strings or bytes of any type, whose dictionaries are bounded (see `bounded_parts`).
     path : str
         The input, for messages.
     first_row : int
         Number of the first row, from 0.
     options : InputOptions
-        Whether a null is skipped or an error, and which texts are too large.
+        Which columns are read, whether a null is skipped or an error, and which texts are too large.
 
     Returns
     -------
@@ -120,10 +118,10 @@ def array_documents(
     ends : int64 [documents]
     skipped : Skipped
         The nulls, and the texts that are too large.
-    rows : int64 [documents], optional
-        The rows that have the documents, from 0; None if all have one.
+    kept : pyarrow.RecordBatch, optional
+        The columns to keep, with a row for each document; None if there are none.
     """
-    array = _plain_texts(join_chunks(column, _plain_texts))
+    array = _plain_texts(join_chunks(column_of(table, options.text_column), _plain_texts))
     skipped = NOTHING_SKIPPED
     n_rows = len(array)
     rows = None
@@ -146,7 +144,10 @@ def array_documents(
         data = data[np.repeat(fits, lengths)]
         ends = np.cumsum(lengths[fits])
         rows = rows[fits]
-    return data, ends, skipped, rows
+    kept = keep_rows(table, options.keep_columns) if options.keep_columns else None
+    if kept is not None and rows is not None:
+        kept = kept.take(rows)
+    return data, ends, skipped, kept
 
 
 def _too_large(path: str, rows: Array, lengths: Array, options: InputOptions) -> Skipped:
@@ -212,16 +213,6 @@ def longest_values(array: Any) -> int:
         return int(compute.max(compute.binary_length(array.dictionary)).as_py() or 0)
     children = array.flatten() if hasattr(array, "flatten") and array.type.num_fields else []
     return max(map(longest_values, children if isinstance(children, list) else [children]), default=0)
-
-
-def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> tuple[Array, Array, Skipped, Any]:
-    """Return the documents of a record batch or a table, as `array_documents`, and a batch of the columns to keep, or None."""
-    column = column_of(table, options.text_column)
-    data, ends, skipped, rows = array_documents(column, path, first_row, options)
-    kept = keep_rows(table, options.keep_columns) if options.keep_columns else None
-    if kept is not None and rows is not None:
-        kept = kept.take(rows)
-    return data, ends, skipped, kept
 
 
 def _plain_texts(array: Any) -> Any:

@@ -30,12 +30,7 @@ def identify_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
     CorpusError
         If a file cannot be read.
     """
-    return [
-        {"path": source.path, "size": source.size, "sha256": source.sha256}
-        if source.sha256 is not None  # known already: there may be 10,000 small files
-        else {"path": source.path, "size": source.size, **identify_input(source)}
-        for source in sources
-    ]
+    return [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources]
 
 
 def identify_input(source: Source) -> dict[str, str | None]:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -145,8 +144,13 @@ class CountsReader:
         digest = hashlib.sha256()
         try:
             with Path(self.path).open("rb") as file:
-                digest.update(file.read(self._begin))
-                read = _hashing(file, digest.update)
+
+                def read(size: int) -> bytes:
+                    data = file.read(size)
+                    digest.update(data)
+                    return data
+
+                read(self._begin)
                 n = n_bytes = n_pretokens = 0
                 for table in read_blocks(read):
                     n += len(table)
@@ -181,15 +185,6 @@ class CountsReader:
             f"the counts file `{self.path}` is damaged: found {found}; expected the content that was written: count again, or "
             "copy the file again"
         )
-
-
-def _hashing(file: BinaryIO, update: Callable[[bytes], None]) -> Callable[[int], bytes]:
-    def read(size: int) -> bytes:
-        data = file.read(size)
-        update(data)
-        return data
-
-    return read
 
 
 def _not_counts(path: str, found: bytes) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.files import read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.borders import Borders, EndReader
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path
@@ -206,7 +206,10 @@ class MappedTokens(DescribedTokens):
             If the borders of documents are not stored, or are wrong.
         """
         if self.borders is None:
-            raise no_documents(self.path)
+            raise TokenFileError(
+                f"`{self.path}` does not contain the borders of documents: there is no `{document_index_path(self.path)}`; "
+                "expected that file: encode the text again with `document_index=True`"
+            )
         start, end = self.borders.span(document_number(number, len(self.borders)))
         part: Array = self.ids[start:end]
         return part
@@ -292,11 +295,3 @@ def document_number(number: int, n_documents: int) -> int:
     if not -n_documents <= number < n_documents:
         raise IndexError(f"there is no document {number}; expected -{n_documents} to {n_documents - 1}: check `n_documents`")
     return number % n_documents
-
-
-def no_documents(path: StrPath) -> TokenFileError:
-    """Return the error for a token file without the borders of documents."""
-    return TokenFileError(
-        f"`{path}` does not contain the borders of documents: there is no `{document_index_path(path)}`; expected that file: "
-        "encode the text again with `document_index=True`"
-    )
