@@ -12,6 +12,7 @@ from typing import Any
 
 from bpejit import arguments
 from bpejit.errors import BpejitError, OptionError, UnsupportedError, shorten
+from bpejit.extras import import_extra
 
 _CONTINUE_TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 
@@ -83,14 +84,11 @@ def _template_errors() -> Iterator[None]:
     except BpejitError:
         raise
     except Exception as cause:  # a template is a program, and Jinja passes on what it raises, also MemoryError
-        found = str(cause) if _is_from_jinja(cause) else f"{type(cause).__name__}{f': {cause}' if str(cause) else ''}"
+        is_from_jinja = any(kind.__module__ == "jinja2.exceptions" for kind in type(cause).__mro__)
+        found = str(cause) if is_from_jinja else f"{type(cause).__name__}{f': {cause}' if str(cause) else ''}"
         raise OptionError(
             f"the chat template failed: {found}; expected messages that it accepts: correct the conversation or the template"
         ) from cause
-
-
-def _is_from_jinja(error: Exception) -> bool:
-    return any(kind.__module__ == "jinja2.exceptions" for kind in type(error).__mro__)
 
 
 def _message(message: Any) -> dict[str, Any]:
@@ -179,18 +177,12 @@ def _plain(value: Any) -> Any:
 
 
 def _require_jinja() -> Any:
-    advice = "run `pip install 'bpejit[hf]'`"
-    try:
-        import jinja2
-    except ImportError as cause:
-        raise UnsupportedError(
-            f"chat templates need the package jinja2, which is not installed; expected version 3.1.6 or newer: {advice}"
-        ) from cause
+    jinja2 = import_extra("jinja2", "a chat template", extra="hf", error=UnsupportedError)
     version = jinja2.__version__
     if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < _LEAST_JINJA:
         raise UnsupportedError(
             f"chat templates need the package jinja2, and version {version} is installed, whose sandbox is not safe; "
-            f"expected 3.1.6 or newer: {advice}"
+            "expected 3.1.6 or newer: run `pip install 'bpejit[hf]'`"
         )
     return jinja2
 

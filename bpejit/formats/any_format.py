@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import BpejitError, OutputError, TokenizerFormatError, shorten
+from bpejit.extras import import_extra
 from bpejit.formats.base import Given, TokenizerFormat, all_formats, load_format, load_writable, name_by_suffix
 from bpejit.formats.missing_parts import SUFFIX as SIDECAR_SUFFIX, explain_name, sidecar_path
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, decompressed_head, read_tokenizer_file
@@ -69,15 +70,9 @@ def download(name: str, patterns: Iterable[str]) -> Path:
             f"`{name}` is not the name of a repository of the Hugging Face Hub; expected `hf:ORGANIZATION/NAME` or "
             "`hf:ORGANIZATION/NAME@REVISION`: correct it"
         )
+    hub = import_extra("huggingface_hub", f"the Hugging Face Hub, for `{name}`,", extra="hf", error=TokenizerFormatError)
     try:
-        from huggingface_hub import snapshot_download
-    except ImportError as cause:
-        raise TokenizerFormatError(
-            f"`{name}` is on the Hugging Face Hub, and the package `huggingface_hub` is not installed ({cause}); "
-            "expected it for names that begin with `hf:`: run `pip install 'bpejit[hf]'`"
-        ) from cause
-    try:
-        folder = snapshot_download(found["repository"], revision=found["revision"], allow_patterns=list(patterns))
+        folder = hub.snapshot_download(found["repository"], revision=found["revision"], allow_patterns=list(patterns))
     except Exception as cause:
         reason = " ".join(str(cause).split()) or type(cause).__name__
         raise TokenizerFormatError(
