@@ -173,10 +173,8 @@ def shorten(value: object, limit: int = 80) -> str:
     """
     if isinstance(value, int) and value.bit_length() > 4 * limit:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to print one of 5,000 digits
-    if isinstance(value, str) and len(value) > limit:
-        value = value[:limit] + value[-limit:]  # never the repr of a megabyte
-    elif isinstance(value, bytes) and len(value) > limit:
-        value = value[:limit] + value[-limit:]
+    if isinstance(value, (str, bytes)) and len(value) > limit:
+        value = value[:limit] + value[-limit:]  # type: ignore[operator]  # never the repr of a megabyte
     try:
         text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
     except ValueError:  # one of its items is such an integer

@@ -322,6 +322,11 @@ class Model:
         ordered = sorted(tokens)
         return ReadOnlyDict(zip(ordered, map(tokens.__getitem__, ordered), strict=True))
 
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens, special tokens included."""
+        return len(self.tokens) + sum(token_id not in self.tokens for token_id in self.special_tokens.values())
+
     @cached_property
     def vocab_size(self) -> int:
         """One more than the largest id: the number of rows of an embedding table."""

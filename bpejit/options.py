@@ -125,7 +125,8 @@ def takes(group: type) -> Callable[[Function], Function]:
 
         called.__signature__ = full  # type: ignore[attr-defined]
         kinds = {name: kind for name, (kind, _) in options.items()}
-        called.__annotations__ = {name: kind for name, kind in function.__annotations__.items() if name != rest.name} | kinds
+        called.__annotations__ = function.__annotations__ | kinds
+        del called.__annotations__[rest.name]
         called.__doc__ = _documented(function.__doc__ or "", options)
         return called  # type: ignore[return-value]
 

@@ -144,10 +144,7 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:
         """The pairs."""
-        tokens = list(self.tokens)
-        return tuple(
-            zip(map(tokens.__getitem__, self.lefts.tolist()), map(tokens.__getitem__, self.rights.tolist()), strict=True)
-        )
+        return tuple(pairs_of(list(self.tokens), self.lefts, self.rights))
 
     def __getitem__(self, index: Any) -> Any:
         return self.pairs[index]
@@ -171,6 +168,12 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedMerges, (self.tokens, self.lefts, self.rights)
+
+
+def pairs_of(tokens: list[bytes], lefts: Array, rights: Array) -> list[tuple[bytes, bytes]]:
+    """Return pairs of tokens, given their indexes."""
+    sides = (map(tokens.__getitem__, side.tolist()) for side in (lefts, rights))
+    return list(zip(*sides, strict=True))
 
 
 def pack_tokens(tokens: Mapping[int, bytes]) -> tuple[ByteStrings, Array]:

@@ -359,8 +359,7 @@ class Tokenizer:
 
     def __len__(self) -> int:
         """Return the number of tokens, special tokens included (see `vocab_size`)."""
-        model = self.model
-        return len(model.tokens) + sum(token_id not in model.tokens for token_id in model.special_vocab)
+        return self.model.n_tokens
 
     def __contains__(self, token: object) -> bool:
         """Return True if the vocabulary has a token (see `token_to_id`)."""

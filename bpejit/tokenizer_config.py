@@ -143,9 +143,10 @@ class TokenizerConfig:
     @property
     def left_out(self) -> str | None:
         """A note about the fields that `written` leaves out; None if there are none."""
-        names = [name for name in _LEFT_OUT if (self.others or {}).get(name)]
-        generic = str((self.others or {}).get("tokenizer_class")).removesuffix("Fast") == "PreTrainedTokenizer"
-        names = [name for name in names if name != "tokenizer_class" or not generic]
+        others = self.others or {}
+        names = [name for name in _LEFT_OUT if others.get(name)]
+        if str(others.get("tokenizer_class")).removesuffix("Fast") == "PreTrainedTokenizer":
+            names.remove("tokenizer_class")
         if not names:
             return None
         return f"{', '.join(names)} of the source not written, so that all versions of transformers follow tokenizer.json"

@@ -388,7 +388,8 @@ class HuggingFaceTokenizer(NamedTokens):
         single = not rows or not isinstance(rows[0], (list, tuple))
         if single:
             columns = {name: [value] for name, value in columns.items()}
-        uneven = [name for name, column in columns.items() if len(column) != len(columns["input_ids"])]
+            rows = [rows]
+        uneven = [name for name, column in columns.items() if len(column) != len(rows)]
         if uneven:
             raise OptionError(
                 f"{shorten(uneven[0])} and 'input_ids' differ in the number of rows; expected equal numbers: check the rows"
@@ -397,9 +398,9 @@ class HuggingFaceTokenizer(NamedTokens):
         if not _or("attention_mask" in self.model_input_names, return_attention_mask):
             del fills["attention_mask"]
         elif "attention_mask" not in columns:
-            columns["attention_mask"] = [[1] * len(row) for row in columns["input_ids"]]
+            columns["attention_mask"] = [[1] * len(row) for row in rows]
         plan = self._plan(padding, None, max_length, pad_to_multiple_of, padding_side)
-        pad_columns(columns, [len(row) for row in columns["input_ids"]], plan, fills)
+        pad_columns(columns, list(map(len, rows)), plan, fills)
         if single:
             columns = {name: column[0] for name, column in columns.items()}
         return as_tensors(columns, return_tensors or tensors)

@@ -263,14 +263,14 @@ def _pipeline(own: Fields) -> PipelineConfig | None:
         return None
     if set(value) != set(PREPARATION_STEPS):
         raise own.bad("preparation", value, f"null, or an object of {' and '.join(PREPARATION_STEPS)}")
-    return PipelineConfig(**{name: canonical(value[name]) for name in PREPARATION_STEPS})
+    return PipelineConfig(*(canonical(value[name]) for name in PREPARATION_STEPS))
 
 
 def _token_flags(own: Fields) -> dict[str, TokenFlags]:
     found = {}
     for text, value in own.take("token_flags", dict, default={}).items():
         flags = own.object_at(f"token_flags.{shorten(text)}", value)
-        found[text] = TokenFlags(**{name: flags.take(name, bool) for name in TokenFlags._fields})
+        found[text] = TokenFlags(*(flags.take(name, bool) for name in TokenFlags._fields))
         flags.done()
     return found
 

@@ -311,7 +311,7 @@ def _added_token(value: Any, path: str) -> tuple[int, str, TokenFlags]:
     fields = Fields(value, path)  # four times slower, with messages
     token_id = fields.take("id", int)
     text = fields.take("content", str)
-    found = TokenFlags(**{name: fields.take(name, bool) for name in TokenFlags._fields})
+    found = TokenFlags(*(fields.take(name, bool) for name in TokenFlags._fields))
     fields.done()
     return token_id, text, found
 

@@ -318,7 +318,7 @@ def _known(reader: str, names: tuple[str, ...]) -> set[Any]:
     if reader.startswith("tokenizers"):
         # It also reads a sequence of one step, and recognizes GPT-2's pattern by its text.
         gpt2 = byte_level(use_regex=True)
-        known |= {_signature({"type": "Sequence", "pretokenizers": [gpt2]}), _signature(split_steps(PRESETS["gpt2"]))}
+        known |= {_signature(_sequence(gpt2)), _signature(split_steps(PRESETS["gpt2"]))}
     return known
 
 

@@ -31,6 +31,7 @@ from bpejit.kernels.constants import DONE
 from bpejit.kernels.encoding import merge_rules, token_derivations
 from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model, in_order
+from bpejit.packed_tokens import pairs_of
 
 Merges = list[tuple[bytes, bytes]]
 
@@ -125,7 +126,7 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     is_made = splits != token_derivations.UNREACHABLE
     unreachable = [internal[token] for token in np.flatnonzero(~is_made).tolist()]
     is_made[:256] = False
-    return _pairs(internal, lefts[is_made], rights[is_made]), unreachable
+    return pairs_of(internal, lefts[is_made], rights[is_made]), unreachable
 
 
 def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
@@ -137,13 +138,7 @@ def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
     known = (rank[lefts] >= 0) & (rank[rights] >= 0)
     lefts, rights, merged = lefts[known], rights[known], merged[known]
     order = np.lexsort((rank[lefts], rank[merged]))  # the right token follows from the other two
-    return _pairs(internal, lefts[order], rights[order])
-
-
-def _pairs(internal: list[bytes], lefts: Array, rights: Array) -> Merges:
-    """Return the bytes of pairs of internal tokens."""
-    sides = (map(internal.__getitem__, side.tolist()) for side in (lefts, rights))
-    return list(zip(*sides, strict=True))
+    return pairs_of(internal, lefts[order], rights[order])
 
 
 def as_merge_list(model: Model) -> Merges:

@@ -343,8 +343,9 @@ def adding_template(bos: Iterable[str], eos: Iterable[str], ids: dict[str, int],
 
 def _chat_template(settings: dict[str, Any], folder: Path) -> Any:
     files = {path.name.removesuffix(".jinja"): path for path in sorted((folder / MORE_TEMPLATES).glob("*.jinja"))}
-    if (folder / TEMPLATE_FILE).exists():
-        files = {"default": folder / TEMPLATE_FILE, **{name: path for name, path in files.items() if name != "default"}}
+    main = {"default": folder / TEMPLATE_FILE}
+    if main["default"].exists():
+        files = main | files | main  # the first, also if there is another of this name
     found = settings.get("chat_template")
     if files:
         read = {name: read_file(path, error=TokenizerFormatError).decode() for name, path in files.items()}

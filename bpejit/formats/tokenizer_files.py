@@ -146,11 +146,10 @@ def write_files(
 def token_lengths(model: Model) -> list[int] | None:
     """Return the number of bytes of each id, or None if few of the ids are used."""
     size = model.vocab_size
-    specials = model.special_tokens.values()
-    if size > 2 * (len(model.tokens) + sum(token_id not in model.tokens for token_id in specials)) + 65536:
+    if size > 2 * model.n_tokens + 65536:
         return None
     strings, numbers = pack_tokens(model.tokens)
     lengths = np.zeros(size, np.int64)
     lengths[numbers] = np.diff(strings.starts)
-    lengths[list(specials)] = 0
+    lengths[list(model.special_tokens.values())] = 0
     return lengths.tolist()  # type: ignore[no-any-return]

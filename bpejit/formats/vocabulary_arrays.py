@@ -101,12 +101,12 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
     n_bytes = kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)
     merges = out[:n_bytes].tobytes()
 
-    specials, ids = _quoted_specials(model)
-    added = ByteStrings.from_list(specials)
+    specials = _quoted_specials(model)
+    added = ByteStrings.from_list(list(specials))
     quoted = ByteStrings(
         np.concatenate([quoted.pool, added.pool]), np.concatenate([quoted.starts, quoted.starts[-1] + added.starts[1:]])
     )
-    numbers = np.concatenate([numbers, np.array(ids, np.int64)])
+    numbers = np.concatenate([numbers, np.array([*specials.values()], np.int64)])
     order = np.argsort(numbers, kind="stable")
     out = np.empty(quoted.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * order.size, np.uint8)
     n_bytes = kernels.write_vocabulary(quoted.pool, quoted.starts, order, numbers, out)
@@ -132,14 +132,13 @@ def _indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tup
     return found[::2].copy(), found[1::2].copy()
 
 
-def _quoted_specials(model: Model) -> tuple[list[bytes], list[int]]:
-    """Return the special tokens that are not written like an ordinary token, as JSON strings, and their ids."""
-    found, ids = [], []
+def _quoted_specials(model: Model) -> dict[bytes, int]:
+    """Return the ids of the special tokens that are not written like an ordinary token, by their JSON strings."""
+    found: dict[bytes, int] = {}
     for text, token_id in model.special_tokens.items():
         decoded = decoded_or_none(text)
         if decoded is None or model.find(decoded) is None:
             # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
             quoted = json.dumps(text) if has_surrogates(text) else encode_basestring(text)
-            found.append(quoted.encode())
-            ids.append(token_id)
-    return found, ids
+            found[quoted.encode()] = token_id
+    return found
