@@ -41,14 +41,13 @@ It is not read by bpejit, and is absent if the ids have large gaps.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bpejit import __version__
 from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
+from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
@@ -134,7 +133,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
 
 def _parse(own: Fields, own_path: Path) -> Model:
     """Return the model that `bpejit.json` describes."""
-    _check_version(own, own_path)
+    own.take_version(FORMAT, FORMAT_VERSION)
     tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
     pattern = _split_pattern(own)
     shared_ids = _numbers(own, "shared_ids") or []
@@ -168,7 +167,7 @@ def _parse(own: Fields, own_path: Path) -> Model:
     if model.sha256 != expected:
         raise TokenizerFormatError(
             f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
-            f"expected {shorten(expected)}; restore the file, or save the tokenizer again"
+            f"expected {shorten(expected)}; {_AGAIN}"
         )
     return model
 
@@ -180,29 +179,8 @@ def _read_tokenizer_file(own: Fields, folder: Path) -> tuple[Path, bytes]:
         raise own.bad("tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
     path = folder / name
     data = read_file(path, error=TokenizerFormatError, what="tokenizer file")
-    expected = own.take("tokenizer_file_sha256", str)
-    found = hashlib.sha256(data).hexdigest()
-    if found != expected:
-        raise TokenizerFormatError(
-            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
-            "restore the file, or save the tokenizer again"
-        )
+    check_unchanged(path, data, own.take("tokenizer_file_sha256", str), action=_AGAIN)
     return path, data
-
-
-def _check_version(own: Fields, path: Path) -> None:
-    kind = own.take("format", str, default=None)
-    if kind != FORMAT:
-        raise own.bad("format", kind, repr(FORMAT))
-    version = own.take("format_version", int)
-    if version > FORMAT_VERSION:
-        writer = own.take("bpejit_version", str, default=None)
-        raise TokenizerFormatError(
-            f"`{path}` has format version {shorten(version)}, and bpejit {__version__} reads versions up to {FORMAT_VERSION}; "
-            f"it was written by bpejit {shorten(writer) if writer else 'of a later version'}: install that or a later one"
-        )
-    if version < 1:
-        raise own.bad("format_version", version, "1")
 
 
 def _parse_tokenizer(

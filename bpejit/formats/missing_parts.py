@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields
 from bpejit.splitting.presets import PRESETS
@@ -38,8 +39,6 @@ FORMAT_VERSION = 2
 """Version 2 has `unicode`. A model without it is written as version 1."""
 
 SUFFIX = ".bpejit.json"
-
-_EXPORT_AGAIN = "restore the file, or export again"
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -222,29 +221,15 @@ def read_sidecar(path: StrPath, data: bytes) -> Known | None:
     if not beside.exists():
         return None
     content = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise TokenizerFormatError(
-            f"`{beside}` is not a {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
-        )
-    version = content.get("format_version")
-    if version not in (1, FORMAT_VERSION):
-        raise TokenizerFormatError(
-            f"`{beside}` has format version {shorten(version)}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
-            f"it was written by bpejit {content.get('bpejit_version')}: install that or a later one"
-        )
-    fields = Fields(content, file=beside, action=_EXPORT_AGAIN)
+    fields = Fields(content, file=beside, action="restore the file, or export again")
+    version = fields.take_version(FORMAT, FORMAT_VERSION)
     specials = fields.take("special_tokens", dict)
     for text, number in specials.items():
         if type(number) is not int:
             raise TokenizerFormatError(
                 f"`{beside}`: the special token {shorten(text)} has the id {shorten(number)}; expected a whole number"
             )
-    found = hashlib.sha256(data).hexdigest()
-    expected = fields.take("sha256", str)
-    if found != expected:
-        raise TokenizerFormatError(
-            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}; expected {expected}, as in "
-            f"`{beside}`: restore the file, or remove the sidecar and pass the pattern"
-        )
+    action = f"restore the file, or remove its sidecar, `{beside}`, and pass the pattern"
+    check_unchanged(path, data, fields.take("sha256", str), action=action)
     unicode = fields.take("unicode", str) if version > 1 else None
     return Known(fields.take("pattern", str), specials, unicode)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zlib
 from collections.abc import Iterable
@@ -71,6 +72,15 @@ def _broken(path: StrPath, found: str) -> TokenizerFormatError:
     return TokenizerFormatError(
         f"`{path}` is compressed with gzip and broken: {found}; expected a complete file: download it again"
     )
+
+
+def check_unchanged(path: StrPath, data: bytes, expected: str, *, action: str) -> None:
+    """Raise TokenizerFormatError if the content of a file does not have the SHA-256 that is stored beside it."""
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; {action}"
+        )
 
 
 def decompressed_head(head: bytes, n_bytes: int) -> bytes:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
 
 _NAMES = {
@@ -81,6 +82,23 @@ class Fields:
     def object_at(self, key: str, value: Any) -> Fields:
         """Return the fields of an object within this one."""
         return Fields(value, self.inner(key), file=self._file, action=self._action)
+
+    def take_version(self, kind: str, newest: int) -> int:
+        """Return the format version of a file that bpejit wrote; raise unless its format is `kind`, and its version known."""
+        found = self.take("format", str, default=None)
+        if found != kind:
+            raise self.bad("format", found, repr(kind))
+        version: int = self.take("format_version", int)
+        if version > newest:
+            writer = self.take("bpejit_version", str, default=None)
+            by = shorten(writer) if writer else "of a later version"
+            raise TokenizerFormatError(
+                f"`{self._file}` has format version {shorten(version)}, and bpejit {__version__} reads versions up to "
+                f"{newest}; it was written by bpejit {by}: install that or a later one"
+            )
+        if version < 1:
+            raise self.bad("format_version", version, "1")
+        return version
 
     def done(self) -> None:
         """Raise if fields were not taken: unknown fields may change ids."""

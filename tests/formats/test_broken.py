@@ -120,10 +120,11 @@ def test_paths_that_are_not_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "new", "message"),
     [
-        (("format",), "x", "is not a bpejit sidecar"),
-        (("format",), ..., "is not a bpejit sidecar"),
+        (("format",), "x", "format is 'x'; expected 'bpejit sidecar'"),
+        (("format",), ..., "format is None; expected 'bpejit sidecar'"),
         (("format_version",), 3, "has format version 3, and bpejit"),
-        (("format_version",), ..., "has format version None"),
+        (("format_version",), ..., "has no 'format_version'"),
+        (("format_version",), 0, "format_version is 0"),
         (("pattern",), 5, "pattern is 5; expected a string"),
         (("pattern",), ..., "has no 'pattern'"),
         (("special_tokens",), [], "special_tokens is []; expected an object"),
