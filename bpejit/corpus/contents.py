@@ -183,7 +183,7 @@ class Contents:
 
     Parameters
     ----------
-    input_format, strip_bom, **others
+    **options
         The fields of `InputOptions`.
 
     Attributes
@@ -199,19 +199,12 @@ class Contents:
         Whether files that are read completely when they are examined are hashed as well, for `bpejit.corpus.fingerprints`.
     """
 
-    def __init__(
-        self,
-        input_format: str = AUTO,
-        *,
-        strip_bom: bool = False,
-        hashed: bool = False,
-        **others: Any,
-    ) -> None:
-        self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
+    def __init__(self, **options: Any) -> None:
+        self.options = InputOptions.checked(**options)
         self.marked: list[str] = []
         self.skipped: Skipped = NOTHING_SKIPPED
         self.sample: tuple[int, int] | None = None
-        self.hashed = hashed
+        self.hashed = False
         self._n_kept = 0
         self._doubtful: dict[str, str] = {}
         self._left_out: list[str] = []

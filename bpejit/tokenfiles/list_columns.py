@@ -62,7 +62,10 @@ class GroupWriter(TokenFileWriter):
         self._ends: list[Array] = []
         self._start = 0
         self._n_rows = self._n_ends = 0
-        self._schema = self._schema_of_rows()
+        lists = {COLUMN: self.dtype} if self._pack is None else {COLUMN: self.dtype, LENGTHS_COLUMN: np.dtype(np.int32)}
+        fields = [self._arrow.field(name, self._kind(np.empty(0, dtype)), nullable=False) for name, dtype in lists.items()]
+        others = () if self._columns is None else self._columns.schema
+        self._schema = self._arrow.schema([*fields, *others])
         self._sink = Sink(self._data)
         self._output = self._open_rows()
 
@@ -160,15 +163,6 @@ class GroupWriter(TokenFileWriter):
     def _kind(self, values: Array) -> Any:
         item = self._arrow.field("item", self._arrow.from_numpy_dtype(values.dtype), nullable=False)
         return self._arrow.list_(item)
-
-    def _schema_of_rows(self) -> Any:
-        columns = {COLUMN: self.dtype}
-        if self._pack is not None:
-            columns[LENGTHS_COLUMN] = np.dtype(np.int32)
-        fields = [
-            self._arrow.field(name, self._kind(np.empty(0, dtype=dtype)), nullable=False) for name, dtype in columns.items()
-        ]
-        return self._arrow.schema([*fields, *(() if self._columns is None else self._columns.schema)])
 
     def _open_rows(self) -> Any:
         """Return a writer of rows of `_schema` to `_sink`, which has a method `close`."""

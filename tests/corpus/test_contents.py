@@ -27,7 +27,7 @@ from hypothesis import given, strategies as st
 import bpejit
 from bpejit.corpus import input_paths
 from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, Contents, has_controls, recognize_contents
-from bpejit.corpus.sources import find_sources
+from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import BpejitError, CorpusError
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
@@ -185,11 +185,16 @@ def test_files_examined_together_are_as_if_examined_alone(tmp_path: Path) -> Non
     for index in range(80):
         data = [*contents, b'{"text": "a"}\n', b'{"text": "a"}\n'][index % 10]
         (tmp_path / f"{index:02d}{names[index % 10]}").write_bytes(data)
-    options = {"strip_bom": True, "hashed": True}
-    found = find_sources(sorted(tmp_path.iterdir()), Contents(**options))
+
+    def sources_of(paths: list[Path]) -> list[Source]:
+        checks = Contents(strip_bom=True)
+        checks.hashed = True
+        return find_sources(paths, checks)
+
+    found = sources_of(sorted(tmp_path.iterdir()))
     assert [Path(source.path).name for source in found] == sorted(path.name for path in tmp_path.iterdir())
     for source in found:
-        (alone,) = find_sources([source.path], Contents(**options))
+        (alone,) = sources_of([Path(source.path)])
         assert alone == source
         assert (alone.kept, alone.sha256) == (source.kept, source.sha256)
 
@@ -237,7 +242,7 @@ NAMES = st.sampled_from(
 
 @given(name=NAMES, head=HEADS, input_format=st.sampled_from(["auto", "text", "jsonl"]))
 def test_plain_text_is_recognized_as_text(name: str, head: bytes, input_format: str) -> None:
-    contents = Contents(input_format)
+    contents = Contents(input_format=input_format)
     head = bytes(byte for byte in head if byte not in (0, 27) and not has_controls(bytes([byte])))
     if contents.is_plain(name, head):
         assert contents.compression(head) is None
