@@ -12,6 +12,7 @@ from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
+    LOCK,
     MANIFEST,
     WAIT_SECONDS,
     claim_record,
@@ -108,6 +109,19 @@ def without_empty_folder(plan: JobPlan, folder: Path) -> Iterator[None]:
     except BaseException:
         if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
             _remove_empty(plan, folder if plan.options.part else plan.folder)
+        raise
+
+
+@contextmanager
+def without_unused_lock(plan: JobPlan, folder: Path) -> Iterator[None]:
+    """Remove the folder of a part if the process is interrupted while it takes the lock, before there is more in the folder."""
+    try:
+        yield
+    except BaseException as cause:
+        with suppress(OSError):
+            is_unused = {path.name for path in folder.iterdir()} <= {LOCK} and not is_held(folder)
+            if is_unused and not isinstance(cause, Exception):
+                _remove_empty(plan, folder if plan.options.part else plan.folder)
         raise
 
 

@@ -270,9 +270,14 @@ def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True
             while time.monotonic() < until and is_held(folder):
                 time.sleep(WAIT_SECONDS)
             descriptor = _open_lock(path, creates=creates)
-            if _take(descriptor, path, what):
+            is_taken = False
+            try:
+                is_taken = _take(descriptor, path, what)
+            finally:
+                if not is_taken:
+                    os.close(descriptor)
+            if is_taken:
                 break
-            os.close(descriptor)
     except OSError as cause:
         if isinstance(cause, OutputError) or (isinstance(cause, FileNotFoundError) and not creates):
             raise
@@ -306,11 +311,9 @@ def _take(descriptor: int, path: Path, what: str) -> bool:
             continue
         except OSError as cause:
             if cause.errno not in _NO_LOCKS:
-                os.close(descriptor)
                 raise
             break
     else:
-        os.close(descriptor)
         raise LockHeldError(
             f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
         )

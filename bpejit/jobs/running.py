@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from bpejit.engines.base import Engine, Progress, remarks, report_details
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, begun_fields, claim_job, find_settled, naming_output, without_empty_folder
+from bpejit.jobs.beginning import (
+    begin_job,
+    begun_fields,
+    claim_job,
+    find_settled,
+    naming_output,
+    without_empty_folder,
+    without_unused_lock,
+)
 from bpejit.jobs.checkpoints import complete_checkpoints, read_checkpoint
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -104,7 +112,7 @@ def run_part(
     part, parts = plan.options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     works = f"works on {plan.what if parts == 1 else f'part {part} of {plan.what}'}"
-    with held(folder, works, patience=patience), without_empty_folder(plan, folder):
+    with without_unused_lock(plan, folder), held(folder, works, patience=patience), without_empty_folder(plan, folder):
         claimed = claim_job(plan, parts) if joins else None
         checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
         kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
