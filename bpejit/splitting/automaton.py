@@ -42,9 +42,9 @@ _NODE = 0x80
 _N_NODES = 16
 
 _COMMON_POINTS = (
-    "3000 3040 3080 30C0 FF00 FF40 2000 2080 "  # kana, punctuation
-    "80 C0 400 440 380 3C0 "  # Latin, Cyrillic, Greek
-    "600 640 5C0 900 940 E00 E40 4DC0 9FC0 D780"  # Arabic, Hebrew, Devanagari, Thai, rare pages
+    *(0x3000, 0x3040, 0x3080, 0x30C0, 0xFF00, 0xFF40, 0x2000, 0x2080),  # kana, punctuation
+    *(0x80, 0xC0, 0x400, 0x440, 0x380, 0x3C0),  # Latin, Cyrillic, Greek
+    *(0x600, 0x640, 0x5C0, 0x900, 0x940, 0xE00, 0xE40, 0x4DC0, 0x9FC0, 0xD780),  # Arabic, Hebrew, Devanagari, Thai, rare pages
 )
 """The first code points of the pages that are the first to get tables, if they need them."""
 
@@ -104,7 +104,7 @@ def class_pages(class_of: Array, rules: Array) -> Array:
     is_mixed = (by_page != by_page[:, :1]).any(axis=1)
     entries = np.where(is_mixed, _ELSEWHERE, by_page[:, 0]).astype(np.uint8)
     nodes = np.zeros((_N_NODES, _PAGE), dtype=np.uint8)
-    common = [int(point, 16) // _PAGE for point in _COMMON_POINTS.split()]
+    common = [point // _PAGE for point in _COMMON_POINTS]
     mixed = [page for page in common if is_mixed[page]]
     for number, page in enumerate(mixed[:_N_NODES]):
         entries[page] = _NODE + number
