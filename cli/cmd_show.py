@@ -93,9 +93,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
         raise click.UsageError("expected a text, `-` for standard input, or `--file FILE`, and only one of them")
     if text is not None and text != "-":
         return text.encode("utf-8", "surrogateescape")
-    (source,) = shared.read_sources(
-        [Path(path) if path not in (None, "-") else "-"], {"input_format": "text", "plain_only": True}
-    )
+    (source,) = shared.read_sources([Path(path) if path not in (None, "-") else "-"], {"input_format": "text"})
     with source.open() as file:
         return file.read()
 
