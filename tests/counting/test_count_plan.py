@@ -74,7 +74,7 @@ def test_input_that_is_read_once_is_not_touched(work: Path) -> None:
 def test_sample_is_taken_from_all_units(work: Path) -> None:
     job = CountJob.of_settings(CountSettings("gpt2", installed_unicode(), (), False))
     chunker = job.chunker(1000)
-    units = plan_units(find_sources("in", Contents("text")), 5000, chunker, None, grouped=False)
+    units = plan_units(find_sources("in", Contents(input_format="text")), 5000, chunker, None, grouped=False)
     seen = []
 
     class Worker:
