@@ -103,14 +103,6 @@ def write_description(fields: Description) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def _find_description(path: StrPath) -> Path | None:
-    """Return the path of a description, after the files of an interrupted run are recovered; None if there is none."""
-    described = description_path(path)
-    if not described.exists():
-        recover_description(described, error=TokenFileError)
-    return described if described.exists() else None
-
-
 def described_format(path: StrPath) -> str | None:
     """Return the name of the format that the description of the token file `path` states; None if there is no description.
 
