@@ -63,7 +63,7 @@ _LOSS = 2e-5
 _EMITTED, _DROPPED = MAX_PENDING, MAX_PENDING + 1
 
 
-_ORDERS = [[int(slot) for slot in order] for order in ("01234", "43210", "23140", "32410", "12304", "21034")]
+_ORDERS = ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 3, 1, 4, 0), (3, 2, 4, 1, 0), (1, 2, 3, 0, 4), (2, 1, 0, 3, 4))
 """Orders in which the slots of a box are grown."""
 
 
