@@ -26,7 +26,7 @@ from bpejit.kernels.common.keys import (
     make_keys,
     pretoken_key,
 )
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, POSITION_MASK, THREE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_BYTE, NEED_SPACE, ONE, POSITION_MASK, THREE, TWO, ZERO
 
 # Fields of the `state` of `count_spans` and `add_pretokens`.
 USED, ARENA_USED, NEXT = 0, 1, 2
@@ -288,7 +288,7 @@ def unpack_table(table, arena, first, pool, starts, counts):
                 for i in range(length):
                     if i == 8:
                         bits = high
-                    pool[position + np.uint64(i)] = np.uint8(bits & np.uint64(0xFF))
+                    pool[position + np.uint64(i)] = np.uint8(bits & LOW_BYTE)
                     bits >>= EIGHT
         counts[n] = np.int64(count)
         position += length

@@ -6,12 +6,10 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, load_u64, store_u64
-from bpejit.kernels.constants import DONE, EIGHT, NEED_SPACE, ONE, THREE, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, LOW_BYTE, NEED_SPACE, ONE, THREE, ZERO
 
 # Fields of the `state` of `merge_sorted`.
 AT_LEFT, AT_RIGHT, MERGED, MERGED_BYTES = 0, 1, 2, 3
-
-BYTE = np.uint64(0xFF)
 
 BYTE_START = np.uint64(0x38)
 """Mask that rounds the position of a bit in a word down to that of its byte."""
@@ -40,7 +38,7 @@ def order_bytes(a, begin_a, end_a, b, begin_b, end_b):
             shift = np.uint64(bit_length(different & (~different + ONE)) - 1) & BYTE_START
             if i + (shift >> THREE) >= shorter:
                 break
-            return -1 if (first >> shift) & BYTE < (second >> shift) & BYTE else 1
+            return -1 if (first >> shift) & LOW_BYTE < (second >> shift) & LOW_BYTE else 1
         byte_a, byte_b = a[begin_a + i], b[begin_b + i]
         if byte_a != byte_b:
             return -1 if byte_a < byte_b else 1

@@ -70,12 +70,6 @@ def starts_with_character(text, start, stop):
 
 
 @inline
-def code_of(word):
-    """Return the code of the three-byte character with which a word of bytes starts: its code point, unless it is not valid."""
-    return decode_three(word)
-
-
-@inline
 def _after_bit(first):
     """Return the bit of the first set of `neighbors` for a character after this one, by its lead byte."""
     return ONE << (first & np.uint64(0xF))
@@ -90,10 +84,10 @@ def _before_bit(last):
 @inline
 def prefetch_joins(tables, text, start, stop):
     """Prefetch what `find_join` reads at the boundaries in a text that consists of three-byte characters."""
-    code = code_of(load_u64(text, start))
+    code = decode_three(load_u64(text, start))
     while start < stop:
         start += THREE
-        following = code_of(load_u64(text, start))
+        following = decode_three(load_u64(text, start))
         prefetch(tables.characters, following)
         prefetch(tables.joins, _join_bit(tables.joins, code, following) >> SIX)
         code = following
@@ -144,7 +138,7 @@ def build_joins(pool, starts, splits, joins, characters, neighbors):
             continue
         start, stop = np.uint64(starts[i]), np.uint64(starts[i + 1])
         if stop - start == THREE and is_character(load_u64(pool, start)):
-            code = code_of(load_u64(pool, start))
+            code = decode_three(load_u64(pool, start))
             if code >= np.uint64(0x800):  # not an overlong character
                 characters[code] = i
         left_token = split >> LEFT_SHIFT
@@ -158,17 +152,17 @@ def build_joins(pool, starts, splits, joins, characters, neighbors):
         left = load_u64(pool, middle - THREE)
         right = load_u64(pool, middle)
         if has_left and has_right:
-            bit = _join_bit(joins, code_of(left), code_of(right))
+            bit = _join_bit(joins, decode_three(left), decode_three(right))
             joins[bit >> SIX] |= ONE << (bit & LAST_BIT)
             n += 1
         elif has_left:
-            neighbors[code_of(left) * TWO] |= _after_bit(first)
+            neighbors[decode_three(left) * TWO] |= _after_bit(first)
         elif has_right:
-            neighbors[code_of(right) * TWO + ONE] |= _before_bit(last)
+            neighbors[decode_three(right) * TWO + ONE] |= _before_bit(last)
         else:
             # All characters with this last byte, and all with this lead byte.
             for high in range(1 << 10):
                 neighbors[(np.uint64(high) << SIX | last & LAST_BIT) * TWO] |= _after_bit(first)
             for low in range(1 << 12):
-                neighbors[((first & np.uint64(0xF)) << np.uint64(12) | np.uint64(low)) * TWO + ONE] |= _before_bit(last)
+                neighbors[((first & np.uint64(0xF)) << TWELVE | np.uint64(low)) * TWO + ONE] |= _before_bit(last)
     return n

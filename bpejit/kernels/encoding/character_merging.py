@@ -19,6 +19,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import load_u64, prefetch, store_u64
+from bpejit.kernels.common.characters import decode_three
 from bpejit.kernels.constants import EIGHT, LOW_BYTE, ONE, SIXTEEN, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
@@ -29,7 +30,6 @@ from bpejit.kernels.encoding.character_joins import (
     NO_CHARACTER,
     NO_JOIN,
     RIGHT_BYTES,
-    code_of,
     find_join,
     is_character,
 )
@@ -118,13 +118,13 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
     while at < stop:
         word = load_u64(text, at)
         if is_character(word) and at + THREE <= stop:
-            code = code_of(word)
+            code = decode_three(word)
             entry = np.uint64(tables.characters[code])
             after = NO_JOIN
             if at + THREE < stop:
                 after = ANY_JOIN
                 if at + THREE + THREE <= stop and is_character(word >> CHARACTER_BITS):
-                    following = code_of(word >> CHARACTER_BITS)
+                    following = decode_three(word >> CHARACTER_BITS)
                     next_kind = np.uint64(tables.characters[following]) >> KIND_SHIFT
                     after = find_join(tables, code, entry >> KIND_SHIFT, following, next_kind)
             token = entry & NO_CHARACTER

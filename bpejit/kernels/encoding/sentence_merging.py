@@ -21,8 +21,9 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, store_u64
 from bpejit.jit.simd import load_lanes, write_tokens
+from bpejit.kernels.common.characters import decode_three
 from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG
-from bpejit.kernels.constants import EIGHT, HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, END_POSITION, HALF, LOW_BYTE, LOW_HALF, ONE, SIXTEEN, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import merge_ranked
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
@@ -32,7 +33,6 @@ from bpejit.kernels.encoding.character_joins import (
     NO_CHARACTER,
     NO_JOIN,
     RIGHT_BYTES,
-    code_of,
     find_join,
     is_character,
     prefetch_joins,
@@ -89,9 +89,6 @@ _END = ONE << _END_SHIFT
 _TOKEN_MASK = _END - ONE
 _MANY_IDS = np.uint64(MANY_IDS)
 _MAX_BYTES = np.uint64(MAX_SENTENCE_BYTES)
-_POSITION = np.uint64(POSITION_MASK)
-_BYTE = np.uint64(0xFF)
-_BYTE_BITS, _SIXTEEN_BITS = np.uint64(8), np.uint64(16)
 
 
 @inline
@@ -123,14 +120,14 @@ def _read_sentence(text, at, stop, tables, sentences, n):
     # In a pass of their own, these loads overlap; the loop below has too many other steps for that.
     prefetch_joins(tables, text, at, stop)
     before = NO_JOIN
-    code = code_of(load_u64(text, at))
+    code = decode_three(load_u64(text, at))
     entry = np.uint64(characters[code])
     while at < stop:
         word = load_u64(text, at)
         element = _ELEMENTS + n
         if is_character(word) and at + THREE <= stop:
             at += THREE
-            following = code_of(word >> CHARACTER_BITS)
+            following = decode_three(word >> CHARACTER_BITS)
             next_entry = np.uint64(characters[following])
             after = find_join(tables, code, entry >> KIND_SHIFT, following, next_entry >> KIND_SHIFT)
             if at + THREE > stop or not is_character(word >> CHARACTER_BITS):
@@ -140,17 +137,17 @@ def _read_sentence(text, at, stop, tables, sentences, n):
             token = entry & NO_CHARACTER
             is_divided = np.uint64((before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO) | np.uint64(token == NO_CHARACTER)
             whole = token | end
-            sentences[element] = whole ^ (whole ^ word & _BYTE) & ((is_divided << HALF) - is_divided)
-            sentences[element + ONE] = word >> _BYTE_BITS & _BYTE
-            sentences[element + TWO] = word >> _SIXTEEN_BITS & _BYTE | end
+            sentences[element] = whole ^ (whole ^ word & LOW_BYTE) & ((is_divided << HALF) - is_divided)
+            sentences[element + ONE] = word >> EIGHT & LOW_BYTE
+            sentences[element + TWO] = word >> SIXTEEN & LOW_BYTE | end
             n += ONE + is_divided * TWO
             code, entry = following, next_entry
         else:
             at += ONE
             after = ANY_JOIN if at < stop else NO_JOIN
-            sentences[element] = word & _BYTE | (_END if after == NO_JOIN else ZERO)
+            sentences[element] = word & LOW_BYTE | (_END if after == NO_JOIN else ZERO)
             n += ONE
-            code = code_of(word >> _BYTE_BITS)
+            code = decode_three(word >> EIGHT)
             entry = np.uint64(characters[code])
         before = after
     return n
@@ -270,7 +267,7 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
         sentences[_FIRST_IDS + np.uint64(number)] = 0
         sentences[_ID_COUNTS + np.uint64(number)] = 0
     while span < last:
-        stop = np.uint64(ends[span]) & _POSITION
+        stop = np.uint64(ends[span]) & END_POSITION
         if batch[k] >= LONG_TAG:
             is_new = batch[LONG_HASHES + i] == NO_RECORD and stop - start <= _MAX_BYTES
             i += ONE

@@ -25,14 +25,15 @@ from bpejit.jit.memory import store_u64
 from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG, equal_bytes, hash_bytes
 from bpejit.kernels.constants import (
     DONE,
+    END_POSITION,
     FOUR,
     HALF,
+    LAST_BIT,
     LOW_HALF,
     NEED_SCRATCH,
     NEED_SPACE,
     ONE,
-    POSITION_MASK,
-    SHORT_KEY_BYTES,
+    SHORT_KEY,
     THREE,
     TWO,
     ZERO,
@@ -98,11 +99,8 @@ _SENTENCE_FRAGMENT_BYTES = np.uint64(8)
 """A long pre-token whose fragments have at most this many bytes on average is taken for a sentence, which rarely recurs."""
 
 _GAPS = np.uint64(GAP * MAX_DEFERRED)
-_POSITION = np.uint64(POSITION_MASK)
 _RECENT = np.uint64(RECENT_SPANS - 1)
-_SIGN = np.uint64(63)
 _SENTENCES = np.uint64(LEAST_SENTENCES)
-_SHORT = np.uint64(SHORT_KEY_BYTES)
 _WINDOW = np.uint64(WINDOW)
 
 
@@ -193,18 +191,18 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         is_sentence = False
         if merged != NOT_MERGED:
             end, position = copy_merged(workspace.sentences, merged, out, n_out), stop
-            is_sentence = length > _SHORT
+            is_sentence = length > SHORT_KEY
         elif (
             tables.characters.size > 0
             and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
             and starts_with_character(text, start, stop)
         ):
             end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
-            is_sentence = length > _SHORT
+            is_sentence = length > SHORT_KEY
         elif find_fragment_end(text, start, stop, tables.inner_pairs) < stop:
             end, n_fragments = encode_fragments(text, start, stop, tables, workspace, out, n_out)
             position = stop
-            is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
+            is_sentence = length > SHORT_KEY and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
             # The slot may have been taken by a fragment.
             slot, found = find_cache_slot(workspace, low, high, home)
         if position < stop:
@@ -212,7 +210,7 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
             return end
     if end != SCRATCH_TOO_SMALL and not found:
-        if length > _SHORT:
+        if length > SHORT_KEY:
             insert_long(workspace, low, length, text, start, out, n_out, end)
         else:
             insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
@@ -230,7 +228,7 @@ def _copy_hits(slots, batch, span, last, k, out, n_out, recent_stops, records_st
         slot = batch[k + TWO]
         first = slots[slot + TWO]
         second = slots[slot + THREE]
-        if (slots[slot] ^ batch[k]) | (slots[slot + ONE] ^ batch[k + ONE]) | (first >> _SIGN) != ZERO:
+        if (slots[slot] ^ batch[k]) | (slots[slot + ONE] ^ batch[k + ONE]) | (first >> LAST_BIT) != ZERO:
             break
         # All four unconditionally: a branch on the number of ids would often be mispredicted.
         store_u64(out, n_out, first)
@@ -249,10 +247,10 @@ def _choose_batch(ends, start, span, n_spans, space, can_defer):
     size = min(np.uint64(BATCH), n_spans - span)
     if size == ZERO:
         return size, False
-    needed = (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK)
+    needed = (np.uint64(ends[span + size - ONE]) & END_POSITION) - start + np.uint64(OUT_SLACK)
     if can_defer and needed + _GAPS <= space:
         return size, True
-    while size > ZERO and (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > space:
+    while size > ZERO and (np.uint64(ends[span + size - ONE]) & END_POSITION) - start + np.uint64(OUT_SLACK) > space:
         size >>= ONE
     return size, False
 
@@ -332,8 +330,8 @@ def encode_spans(text, ends, tables, workspace, out):
             high = batch[k + ONE]
             home = batch[k + TWO]
             if span > first_span:
-                start = np.uint64(ends[span - ONE]) & _POSITION
-            length = (np.uint64(ends[span]) & _POSITION) - start
+                start = np.uint64(ends[span - ONE]) & END_POSITION
+            length = (np.uint64(ends[span]) & END_POSITION) - start
             slot, record = home, NO_RECORD
             found = False
             if high >= LONG_TAG:
@@ -364,7 +362,7 @@ def encode_spans(text, ends, tables, workspace, out):
             k += THREE
             span += ONE
         if span > first_span:
-            start = np.uint64(ends[span - ONE]) & _POSITION
+            start = np.uint64(ends[span - ONE]) & END_POSITION
     progress[NEXT_START] = np.int64(start)
     progress[NEXT_SPAN] = np.int64(span)
     progress[N_OUT] = np.int64(n_out)

@@ -6,13 +6,13 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_HALF, ONE, SIXTEEN, TWELVE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, LOW_HALF, ONE, SEVEN, SIXTEEN, TWELVE, TWO, ZERO
 from bpejit.kernels.t2t.record_writing import TAG_1, TAG_INT64_LIST, TAG_VALUE, copy_words, masked_crc
 
 INCOMPLETE, WRONG_LENGTH, WRONG_DATA = 4, 5, 6
 """Statuses of `scan_records`: the data end within a record; the checksum of its length, or of its data, is wrong."""
 
-_SEVEN, _LOW_BITS, _HIGH_BIT = np.uint64(7), np.uint64(0x7F), np.uint64(0x80)
+_LOW_BITS, _HIGH_BIT = np.uint64(0x7F), np.uint64(0x80)
 _LAST_SHIFT = np.uint64(63)
 _NO_SIZE = np.uint64(1 << 62)
 """Larger than any size, and smaller than half of the range, so that adding an index does not wrap around."""
@@ -91,7 +91,7 @@ def _open_message(data, at, stop, tag, to_stop):
         byte = np.uint64(data[at])
         at += ONE
         size |= (byte & _LOW_BITS) << shift
-        shift += _SEVEN
+        shift += SEVEN
         if byte < _HIGH_BIT:
             if size < _NO_SIZE and (at + size == stop or (not to_stop and at + size < stop)):
                 return at, at + size
@@ -202,7 +202,7 @@ def decode_varints(data, bounds, out):
                 if shift > _LAST_SHIFT:
                     return np.int64(i)
                 value |= (byte & _LOW_BITS) << shift
-                shift += _SEVEN
+                shift += SEVEN
                 if byte < _HIGH_BIT:
                     break
             out[written] = np.int64(value)

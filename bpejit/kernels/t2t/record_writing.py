@@ -16,10 +16,9 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, load_u64, store_u64
-from bpejit.kernels.constants import EIGHT, FOUR, LOW_HALF, ONE, SIX, THREE, TWELVE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, FOUR, LOW_BYTE, LOW_HALF, ONE, SEVEN, SIX, THREE, TWELVE, TWO, ZERO
 
 _ALL_ONES = LOW_HALF
-_BYTE = np.uint64(0xFF)
 _MASK_DELTA = np.uint64(0xA282EAD8)
 _T1, _T2, _T3, _T4, _T5, _T6, _T7 = (np.uint64(256 * number) for number in range(1, 8))
 _S16, _S24, _S32, _S40, _S48, _S56 = (np.uint64(8 * number) for number in range(2, 8))
@@ -49,18 +48,18 @@ def masked_crc(data, start, end, tables):
     while at + EIGHT <= end:
         word = load_u64(data, at) ^ crc
         crc = np.uint64(
-            tables[_T7 + (word & _BYTE)]
-            ^ tables[_T6 + (word >> EIGHT & _BYTE)]
-            ^ tables[_T5 + (word >> _S16 & _BYTE)]
-            ^ tables[_T4 + (word >> _S24 & _BYTE)]
-            ^ tables[_T3 + (word >> _S32 & _BYTE)]
-            ^ tables[_T2 + (word >> _S40 & _BYTE)]
-            ^ tables[_T1 + (word >> _S48 & _BYTE)]
+            tables[_T7 + (word & LOW_BYTE)]
+            ^ tables[_T6 + (word >> EIGHT & LOW_BYTE)]
+            ^ tables[_T5 + (word >> _S16 & LOW_BYTE)]
+            ^ tables[_T4 + (word >> _S24 & LOW_BYTE)]
+            ^ tables[_T3 + (word >> _S32 & LOW_BYTE)]
+            ^ tables[_T2 + (word >> _S40 & LOW_BYTE)]
+            ^ tables[_T1 + (word >> _S48 & LOW_BYTE)]
             ^ tables[word >> _S56]
         )
         at += EIGHT
     while at < end:
-        crc = np.uint64(tables[(crc ^ np.uint64(data[at])) & _BYTE]) ^ crc >> EIGHT
+        crc = np.uint64(tables[(crc ^ np.uint64(data[at])) & LOW_BYTE]) ^ crc >> EIGHT
         at += ONE
     crc ^= _ALL_ONES
     rotated = (crc >> _S15 | crc << _S17) & LOW_HALF
@@ -80,7 +79,7 @@ _NINE, _ROUNDING = np.uint64(9), np.uint64(64)
 _GROUP = tuple(np.uint64(0x7F << 8 * number) for number in range(5))
 _GROUP_0, _GROUP_1, _GROUP_2, _GROUP_3, _GROUP_4 = _GROUP
 _CONTINUED = np.uint64(0x80808080)
-_SEVEN, _LOW_BITS, _HIGH_BIT = np.uint64(7), np.uint64(0x7F), np.uint64(0x80)
+_LOW_BITS, _HIGH_BIT = np.uint64(0x7F), np.uint64(0x80)
 
 
 @inline
@@ -102,7 +101,7 @@ def put_varint(data, at, value):
     """Write a uint64. Return the next index in `data`."""
     while value >= _HIGH_BIT:
         data[at] = np.uint8(value & _LOW_BITS | _HIGH_BIT)
-        value >>= _SEVEN
+        value >>= SEVEN
         at += ONE
     data[at] = np.uint8(value)
     return at + ONE

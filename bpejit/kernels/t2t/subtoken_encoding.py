@@ -20,11 +20,12 @@ from bpejit.kernels.constants import (
     DONE,
     FOUR,
     HALF,
+    LAST_BIT,
     LOW_HALF,
     NEED_SCRATCH,
     NEED_SPACE,
     ONE,
-    SHORT_KEY_BYTES,
+    SHORT_KEY,
     SPECIAL_FLAG,
     THREE,
     TWO,
@@ -59,7 +60,7 @@ ROOTS = 1 << 16
 """Number of characters whose edge from the root is also in a table, which takes one load instead of a probe."""
 
 _ROOTS = np.uint64(ROOTS)
-_ALL_BITS, _LOW_SIX = np.uint64((1 << 64) - 1), np.uint64(63)
+_ALL_BITS = np.uint64((1 << 64) - 1)
 
 
 @kernel
@@ -209,7 +210,7 @@ def build_edges(points, starts, edges, roots):
             if first < _ROOTS:
                 roots[first * TWO] = edges[_find_edge(edges, mask, _ROOT << _POINT_BITS | first) + ONE]
                 if starts[token_id + 1] - starts[token_id] > 1:
-                    roots[first * TWO + ONE] |= ONE << (np.uint64(points[starts[token_id] + 1]) & _LOW_SIX)
+                    roots[first * TWO + ONE] |= ONE << (np.uint64(points[starts[token_id] + 1]) & LAST_BIT)
     return np.int64(nodes - _ROOT)
 
 
@@ -235,7 +236,7 @@ def _match(escaped, length, edges, roots, out, at):
         # Most subtokens are no prefix of another one, and the probe that fails would take as long as the others.
         while value & HAS_CHILDREN != ZERO and i < stop:
             point = np.uint64(escaped[i])
-            if following >> (point & _LOW_SIX) & ONE == ZERO:
+            if following >> (point & LAST_BIT) & ONE == ZERO:
                 break
             following = _ALL_BITS
             word = _find_edge(edges, mask, (value >> HALF) << _POINT_BITS | point)
@@ -353,7 +354,7 @@ def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, e
                 for _ in range(np.int64(length)):
                     out[at] = np.uint32(line_id)
                     at += 1
-        elif length > np.uint64(SHORT_KEY_BYTES):
+        elif length > SHORT_KEY:
             if required > scratch.size:
                 return NEED_SCRATCH
             at = _encode_word(text, start, end, alphabet, edges, roots, scratch, out, at)
