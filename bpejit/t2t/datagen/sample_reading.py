@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -224,7 +225,8 @@ class _Skips:
         self._path = path
         self._place = place
         self._layout = layout
-        self._found: list[tuple[int, str]] = []
+        self._count = 0
+        self._first: list[tuple[int, str]] = []
 
     def add(self, index: int, reason: str) -> None:
         """Skip a sample, or raise CorpusError if samples are not skipped."""
@@ -235,7 +237,9 @@ class _Skips:
                 f"{self._record(index, reason)}; expected a complete sample there: correct it, or leave out `strict=True` to "
                 "skip and count such samples"
             )
-        self._found.append((index, reason))
+        self._count += 1
+        bisect.insort(self._first, (index, reason))  # a chunk of empty lines has a million of them
+        del self._first[MOST_SHOWN:]
 
     def _record(self, index: int, reason: str) -> SkippedRecord:
         return SkippedRecord(self._path, self._place(index), reason)
@@ -254,7 +258,7 @@ class _Skips:
             texts = {name: some.select(~wrong) for name, some in texts.items()}
             ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
             indices = indices[~wrong]
-        skipped = Skipped(len(self._found), tuple(self._record(*found) for found in sorted(self._found)[:MOST_SHOWN]))
+        skipped = Skipped(self._count, tuple(self._record(*found) for found in self._first))
         return SampleBlock(texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, skipped)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,20 @@ def test_tabbed_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[str]
     samples, skipped = read([path], Layout(PAIR, TABBED, chunk_bytes=unit_bytes), unit_bytes)
     assert samples == expected
     assert skipped[:5] == places[: len(skipped[:5])]
+
+
+def test_only_the_first_skipped_samples_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "empty.tsv"
+    path.write_bytes(b"\n" * 300_000)
+    layout = Layout(PAIR, TABBED, chunk_bytes=1 << 20)
+    tracemalloc.start()
+    try:
+        samples, skipped = read([path], layout, 1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (samples, skipped) == ([], [f"line {number}" for number in range(1, 6)])
+    assert peak < 34e6  # with all of them 42.5 MB instead of 25.7
 
 
 @given(first=LINES, second=LINES, ended=st.tuples(st.booleans(), st.booleans()), unit_bytes=st.integers(1, 40))
