@@ -35,6 +35,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+JOB_FOLDER = ".bpejit-job"
+"""The name of the folder of an unfinished job, or, beside a single output, its end."""
+
 MANIFEST = "manifest.json"
 
 CHECKPOINT = "checkpoint.json"
@@ -64,10 +67,20 @@ _PART = re.compile(r"part-(\d+)-of-(\d+)")
 _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
 
 
-def job_folder(out: Path) -> Path:
-    """Return the folder of an unfinished job with the output `out`, which exists only while there is one."""
+def job_folder(out: Path, *, per_input: bool = False) -> Path:
+    """Return the folder of an unfinished job with the output `out`, which exists only while there is one.
+
+    It is beside the output, or within it if that is a folder with an output for each input.
+    """
+    if per_input:
+        return out / JOB_FOLDER
     resolved = Path(os.path.realpath(out))
-    return resolved.with_name(f".{resolved.name[:200]}.bpejit-job")
+    return resolved.with_name(folder_beside(resolved.name))
+
+
+def folder_beside(name: str) -> str:
+    """Return the name of the folder of an unfinished job, beside an output with a name."""
+    return f".{name[:200]}{JOB_FOLDER}"
 
 
 def part_folder(folder: Path, part: int, parts: int) -> Path:
@@ -224,7 +237,7 @@ class Kept(NamedTuple):
 
 def find_kept(out: Path, *, per_input: bool) -> Kept | None:
     """Return what an unfinished job with the output `out` keeps; None if it keeps nothing."""
-    folder = out / ".bpejit-job" if per_input else job_folder(out)
+    folder = job_folder(out, per_input=per_input)
     totals = sum((kept_of_part(path) for _, _, path in found_parts(folder)), Totals())
     return Kept.of(folder, read_record(folder / MANIFEST) or {}, totals)
 

@@ -196,7 +196,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
 
 def _join_local(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished | None:
     """Join the parts of an unfinished job with the output `out`; None if there is none."""
-    folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
+    folder = next((path for path in (job_folder(out, per_input=True), job_folder(out)) if (path / MANIFEST).exists()), None)
     if folder is None:
         return None
     begun = read_record(folder / MANIFEST) or {}

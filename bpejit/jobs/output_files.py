@@ -93,7 +93,7 @@ class JobOutputs(ABC):
     @property
     def folder(self) -> Path:
         """The folder of the unfinished job."""
-        return self.out / ".bpejit-job" if self.per_input else job_folder(self.out)
+        return job_folder(self.out, per_input=self.per_input)
 
     @property
     def manifest(self) -> Path:

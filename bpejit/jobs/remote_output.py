@@ -27,7 +27,18 @@ from typing import Any
 from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
-from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, part_folder, read_record, sealed, unsealed
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    JOB_FOLDER,
+    LOCK,
+    MANIFEST,
+    Kept,
+    folder_beside,
+    part_folder,
+    read_record,
+    sealed,
+    unsealed,
+)
 from bpejit.jobs.job_manifest import manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
@@ -78,7 +89,7 @@ class RemoteOutput:
     @property
     def folder(self) -> str:
         """URL of the folder of the unfinished job."""
-        return f"{self.url}/.bpejit-job" if self.per_input else f"{self.base}/.{self.name[:200]}.bpejit-job"
+        return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.name)}"
 
     @property
     def manifest_url(self) -> str:
@@ -239,8 +250,8 @@ class RemoteOutput:
     def outputs(self) -> list[str]:
         """Return the names of the files beside the output or in its folder, relative to `base`."""
         if self.per_input:
-            return [name for name in self.list_files(self.url) if not name.startswith(".")]
-        stem = self.name.partition(".")[0]
+            return [name for name in self.list_files(self.url) if not name.startswith(f"{JOB_FOLDER}/")]
+        stem = self.name[:1] + self.name[1:].partition(".")[0]  # a name may begin with a dot
         with self.access(self.base, "read") as (file_system, name):
             file_system.invalidate_cache()
             try:
@@ -391,7 +402,6 @@ class RemoteOutput:
         """
         base = local.manifest.parent
         files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
-        files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(base).parts)]
         job = (read_record(Path(finished.manifest)) or {}).get("job", {})
         with self.storing(local, [path.relative_to(base).as_posix() for path in files], job, overwrite=overwrite):
             for number, path in enumerate(files):

@@ -96,6 +96,24 @@ def test_one_output_for_each_input(tokenizer: bpejit.Tokenizer, bucket: Bucket, 
         tokenizer.encode_files("in", out_dir=f"{bucket.url}/tokens/", **UNIT)
 
 
+def test_hidden_outputs(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path) -> None:
+    (work / "in" / "two.txt").rename(work / ".two.txt")
+    inputs = ["in/one.txt", ".two.txt"]
+    for name, options in (("folder", {"out_dir": "tokens"}), ("file", {"out": ".x.bin", "shard_tokens": small(9000, 900)})):
+        (work / name).mkdir()
+        where = next(iter(options))
+        tokenizer.encode_files(inputs, **{**options, where: work / name / str(options[where])}, **UNIT)
+        at_url = {**options, where: f"{bucket.url}/{name}/{options[where]}"}
+        report = tokenizer.encode_files(inputs, **at_url, **UNIT)
+        found = {key.removeprefix(f"{name}/"): data for key, data in stored(bucket).items() if key.startswith(f"{name}/")}
+        assert found == files(work / name)
+        assert {str(path).removeprefix(f"{bucket.url}/{name}/") for path in report.paths} <= found.keys()
+        with pytest.raises(OutputError, match="already exists"):
+            tokenizer.encode_files(inputs, **at_url, **UNIT)
+        with pytest.raises(OutputError, match=r"\.two\.txt.*already exists" if name == "folder" else "already exists"):
+            tokenizer.encode_files([".two.txt"], **at_url, **UNIT)
+
+
 def test_existing_outputs(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path) -> None:
     out = f"{bucket.url}/x.bin"
     tokenizer.encode_files("in", out, shard_tokens=small(9000, 900), **UNIT)
