@@ -7,7 +7,7 @@ BOTH_PATHS := $(addprefix tests/,jit kernels/splitting kernels/encoding splittin
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 COMPILE = @$(BIN)/python .ci/compile_kernels.py
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
-.PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
+.PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo docs pictures bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -22,12 +22,11 @@ $(READY): pyproject.toml
 	@echo "creating $(VENV) and installing bpejit and its tools into it ..."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check,data,plot,t2t,test-cluster]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check,data,plot,t2t,test-cluster,docs]'
 	@touch $@
 
 check: $(READY) ## check style, types and import rules
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -60,8 +59,7 @@ oldest: ## run the fast tests with the oldest supported version of each dependen
 	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest $(MATRIX)
 
 matrix: ## run the fast tests on each installed Python with oldest and newest dependencies, and the readers of other tools
-	$(PYTHON) .ci/matrix.py
-	$(MAKE) readers
+	$(PYTHON) .ci/matrix.py && $(MAKE) readers
 
 readers: $(READY) ## install the readers of other tools into .readers and test them on files of bpejit; some ten minutes
 	@for list in tests/readers/*.txt; do \
@@ -87,9 +85,11 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
 
+docs: $(READY) ## build the documentation in build/docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c docs -d build/doctrees . build/docs
+
 pictures: $(READY) ## make the pictures of the documentation; needs chromium and chromedriver
-	$(BIN)/python .ci/pictures.py docs/pictures
-	$(BIN)/python -m benchmarks.scaling_plan
+	$(BIN)/python .ci/pictures.py docs/pictures && $(BIN)/python -m benchmarks.scaling_plan
 
 bench: $(READY) ## install other tools, measure everything and write the tables (about an hour on two quiet cores)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'

@@ -25,7 +25,7 @@ from bpejit.jit import cache
 from bpejit.tokenfiles import format_names
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tests").rglob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -355,6 +355,20 @@ def test_readme_shows_every_command():
 
 def test_readme_has_benchmark_section():
     assert len(re.findall(r"<!-- benchmarks: begin -->\n.*?<!-- benchmarks: end -->", README, re.DOTALL)) == 1
+
+
+def test_first_page_lists_every_page():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = {line for block in blocks(index, r"\{toctree\}") for line in block.splitlines()}
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in (ROOT / "docs").rglob("*.md")}
+    assert "recipes/*" in listed
+    assert {page for page in pages if not page.startswith("recipes/")} - {"index"} <= listed
+
+
+def test_reference_has_every_public_name():
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
+    found = re.findall(r"^\.\. auto\w+:: bpejit\.(\w+)$", "\n".join(pages), re.MULTILINE)
+    assert sorted(found) == sorted(bpejit.__all__)
 
 
 def test_make_targets_are_documented():

@@ -1,0 +1,107 @@
+"""Settings of Sphinx. `make docs` builds the site in build/docs.
+
+The source folder is the root of the repository: a relative link from one page to another works in the site and on a code host.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.domains.python import PyXRefRole
+
+import bpejit
+
+project = "bpejit"
+release = version = bpejit.__version__
+copyright = "the authors of bpejit, MIT license"  # noqa: A001
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "sphinx_click", "sphinx_copybutton"]
+root_doc = "docs/index"
+include_patterns = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/**",
+    "benchmarks/*.md",
+    "tests/data/README.md",
+]
+exclude_patterns = [".*", "build", "dist", "demo", "**/__pycache__"]
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["deflist"]
+copybutton_prompt_text = "$ "
+
+autodoc_typehints = "none"  # the docstrings give the types
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
+default_role = "name"  # the role below
+
+html_theme = "furo"
+html_title = "bpejit"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
+smartquotes = False  # `--` in the help of commands
+pygments_style = "tango"
+pygments_dark_style = "monokai"
+
+
+class NameRole(PyXRefRole):
+    """Text in single backticks: code, and a link if it is a name of these pages, such as `Tokenizer.save`."""
+
+    def result_nodes(self, document: nodes.document, env: Any, node: Any, is_ref: bool) -> tuple[list[Any], list[Any]]:
+        """Look for names that cannot be words: those with a dot, an underscore or a capital letter."""
+        if not re.fullmatch(r"[\w.]*[._A-Z][\w.]*", node["reftarget"]):
+            return list(node.children), []
+        node.update_all_atts({"refdomain": "py", "reftype": "obj", "optional": True}, replace=True)
+        return [node], []
+
+
+def unlinked(app: Sphinx, env: Any, node: nodes.Element, content: nodes.TextElement) -> nodes.Element | None:
+    """Show a name of something that has no place on these pages as code."""
+    return content if node.get("optional") else None
+
+
+def quote_defaults(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Show the defaults of parameters as code."""
+    lines[:] = [re.sub(r"^(\s*\w+(?:, \w+)* : .*?default )([^`]+)$", r"\1``\2``", line) for line in lines]
+
+
+def escape_text(app: Sphinx, ctx: click.Context, lines: list[str]) -> None:
+    """Escape what is markup in reStructuredText but not in the help of a command, and show its examples as code."""
+    examples = []
+    if "| Example:" in lines:
+        at = lines.index("| Example:")
+        examples = ["Example:", "", ".. code-block:: shell", "", *(line.removeprefix("| ") for line in lines[at + 1 :]), ""]
+        del lines[at:]
+    for number, line in enumerate(lines):
+        if not line.startswith(".. "):
+            parts = re.split(r"(`+[^`]*`+|^\s*\| |^\s*:\w+:)", line)
+            lines[number] = "".join(part if odd % 2 else re.sub(r"([*|_])", r"\\\1", part) for odd, part in enumerate(parts))
+    lines += examples
+
+
+def redirect(app: Sphinx, error: Exception | None) -> None:
+    """Write a page at the top of the site that leads to the first page."""
+    if error is None:
+        page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}"><a href="{0}">bpejit</a>\n'
+        (app.outdir / "index.html").write_text(page.format(f"{root_doc}.html"), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    """Add the role of single backticks, and what changes texts before they are read."""
+    app.add_role("name", NameRole())
+    app.connect("missing-reference", unlinked)
+    app.connect("autodoc-process-docstring", quote_defaults, priority=400)  # before numpydoc
+    app.connect("sphinx-click-process-description", escape_text)
+    app.connect("sphinx-click-process-options", escape_text)
+    app.connect("sphinx-click-process-epilog", escape_text)
+    app.connect("build-finished", redirect)
