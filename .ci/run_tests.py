@@ -30,6 +30,9 @@ TESTS = ROOT / "tests"
 SERVICES = {"cluster": re.compile(r"\bcluster\b"), "services": re.compile(r"\b(bucket|browser|services)\b")}
 """Groups of tests that need services, and their fixtures and marker; only files with one of them are collected for these."""
 
+LONGEST = "tests/project", "tests/training", "tests/storage", "tests/jit"
+"""Folders whose tests wait for processes that they start, so that they take longer than the size of their files suggests."""
+
 NO_TESTS = 5
 """Status of pytest if no test was selected."""
 
@@ -56,14 +59,14 @@ class Outcome(NamedTuple):
 
 
 def find_groups(paths: list[Path]) -> list[Group]:
-    """Return the files of each folder of `tests`, those that need services first, then the largest: these may take longest."""
+    """Return the files of each folder of `tests`, those first that may take longest: services, `LONGEST`, and large files."""
     files = {file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
     folders: dict[str, list[Path]] = {}
     for file in sorted(files):
         if "readers" not in file.parts:  # see `make readers`
             folders.setdefault("/".join(file.relative_to(ROOT).parent.parts[:2]), []).append(file)
     groups = [Group(folder, inside, False) for folder, inside in folders.items()]
-    groups.sort(key=lambda group: -sum(file.stat().st_size for file in group.files))
+    groups.sort(key=lambda group: (group.name not in LONGEST, -sum(file.stat().st_size for file in group.files)))
     services: dict[str, list[Path]] = {}
     for file in (file for group in groups for file in group.files):
         text = file.read_text(encoding="utf-8")
