@@ -7,17 +7,41 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+
+from bpejit.jit.dispatch import BY_NUMBA
 
 PARTS = "training", "encoding", "others"
 """The parts of `bpejit.warmup.warmup`, which have few kernels in common."""
 
 CODE = "import sys; from bpejit.warmup import warmup; warmup(sys.argv[1])"
 
+LINE_SECONDS = 10.0
+"""Seconds between two lines."""
+
+
+def compile_by_numba() -> int:
+    """Compile what Numba itself stores, a part in each process; return the largest of their exit codes."""
+    print("compiling all kernels with Numba's own dispatcher ...", flush=True)
+    begun = time.monotonic()
+    running = [subprocess.Popen([sys.executable, "-c", CODE, part]) for part in PARTS]
+    for process in running:
+        while True:
+            try:
+                process.wait(LINE_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                done = sum(one.poll() is not None for one in running)
+                print(f"compiling: {done} of {len(PARTS)} parts, {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
+    return max(process.returncode for process in running)
+
 
 def main() -> int:
-    """Start the processes, and wait for them."""
-    running = [subprocess.Popen([sys.executable, "-c", CODE, part]) for part in PARTS]
-    return max(process.wait() for process in running)
+    """Compile, with a progress bar, or lines where the output is no terminal."""
+    if BY_NUMBA:
+        return compile_by_numba()
+    return subprocess.run([sys.executable, "-m", "bpejit_cli", "warmup"], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from bpejit import arguments
 from bpejit.jit import cache
@@ -53,17 +53,23 @@ def warmup(part: str | None = None) -> tuple[int, float]:
 FIRST_KERNELS = 52
 """Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
 
+ALL_KERNELS = 73
+"""Number of all kernels that `warmup` compiles, which varies as well."""
 
-def compile_first(report: Callable[[int, int | None], None]) -> None:
+
+def compile_first(report: Callable[[int, int | None], None], *, others: bool = False) -> None:
     """Compile what training, encoding and decoding need, in two processes; users of one need the others soon.
 
     Parameters
     ----------
     report : callable
         Called with the number of new kernels, and the number that is expected; None after an upgrade.
+    others : bool
+        Whether to compile all other kernels as well, in a third process.
     """
-    before = cache.count_kernels()
-    expected = FIRST_KERNELS - before if before < FIRST_KERNELS else None
+    before, in_all = cache.count_kernels(), ALL_KERNELS if others else FIRST_KERNELS
+    expected = in_all - before if before < in_all else None
+    meanwhile = ("encoding", "others") if others else ("encoding",)
 
     def tell(*_: object) -> None:
         done = cache.count_kernels() - before
@@ -72,9 +78,12 @@ def compile_first(report: Callable[[int, int | None], None]) -> None:
     stop_listening = on_compile(tell, reports=False)
     try:
         tell()
-        with compiling_meanwhile("encoding", tell):
+        with ExitStack() as processes:
+            for part in meanwhile:
+                processes.enter_context(compiling_meanwhile(part, tell))
             warmup("training")
-        warmup("encoding")  # what the other process has failed to compile
+        for part in meanwhile:
+            warmup(part)  # what the other process has failed to compile
         cache.mark()
     finally:
         stop_listening()

@@ -22,12 +22,13 @@ def warmup_command() -> None:
     Example:
         bpejit warmup
     """
-    from bpejit.jit.listening import run_preparation
+    from bpejit.jit.listening import prepare_with, run_preparation
     from bpejit.warmup import warmup
 
     begun = time.perf_counter()
     with watch() as progress:
-        run_preparation()  # two processes compile most kernels
+        prepare_with(lambda: progress.compile_first(others=True))
+        run_preparation()
         warmup()
     compiled, seconds = progress.n_compiled, time.perf_counter() - begun
     # After compiling, `watch` has reported the time already.

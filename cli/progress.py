@@ -216,8 +216,8 @@ class Progress:
         elif event == "end":
             self.n_compiled += 1
 
-    def compile_first(self) -> None:
-        """Compile what the first commands need, with a bar, if some of it may be missing."""
+    def compile_first(self, *, others: bool = False) -> None:
+        """Compile what the first commands need, or all kernels, with a bar, if some of what the first need may be missing."""
         from bpejit.jit.dispatch import find_storing_problem, is_first_run
         from bpejit.warmup import compile_first
 
@@ -236,7 +236,7 @@ class Progress:
         with bar or nullcontext(), pausing():
             if bar is not None:
                 stage.task = bar.add_task(stage.name, total=None, shown="")
-            compile_first(report)
+            compile_first(report, others=others)
 
     def close(self) -> None:
         """Remove the bar, and ignore further reports."""
