@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/base
 READY := $(VENV)/ready
 BOTH_PATHS := $(addprefix tests/,jit kernels/splitting kernels/encoding splitting encoding compat)
-TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 COMPILE = @$(BIN)/python .ci/compile_kernels.py
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
 .PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo docs pictures bench wheel clean
@@ -12,18 +12,15 @@ unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which othe
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
 
-setup: $(READY) ## create the environment and install the project into it
+setup: $(READY) ## create the environment and install the project and its tools into it
 
-$(READY): pyproject.toml
+$(BASE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "bpejit needs Python 3.10 or newer; \
 	'$(PYTHON)' is $$($(PYTHON) --version 2>&1): select another, such as make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || { echo "'$(PYTHON)' cannot create environments: install its venv module \
-	(Debian and Ubuntu: apt install python3-venv) and try again"; exit 1; }
-	@echo "creating $(VENV) and installing bpejit and its tools into it ..."
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check,data,plot,t2t,test-cluster,docs]'
-	@touch $@
+	@$(PYTHON) .ci/install.py $(VENV)
+
+$(READY): pyproject.toml tests/vocabularies.txt | $(BASE)
+	@$(PYTHON) .ci/install.py $(VENV) test check data plot t2t test-cluster docs
 
 check: $(READY) ## check style, types and import rules
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -76,14 +73,8 @@ parity: $(READY) ## compare with other tools on large corpora (optional data); s
 faults: $(READY) ## damage files, kill processes and exhaust resources, generated from a seed; print the figures
 	$(BIN)/python -m tests.faults
 
-demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
-	@rm -rf demo && mkdir demo && cat $(TEXTS) > demo/texts.txt
-	$(BIN)/bpejit train demo/texts.txt --vocab-size 8192 --out demo/tokenizer
-	$(BIN)/bpejit encode demo/texts.txt --tokenizer demo/tokenizer --out demo/tokens.bin
-	$(BIN)/bpejit decode demo/tokens.bin --tokenizer demo/tokenizer --out demo/back.txt
-	cmp demo/texts.txt demo/back.txt
-	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
-	@wc -c demo/*.* demo/tokenizer/*
+demo: $(BASE) ## install the package alone, train, encode and decode the texts of tests/data, and compare
+	@$(BIN)/python .ci/demo.py
 
 docs: $(READY) ## build the documentation in build/docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c docs -d build/doctrees . build/docs
