@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "pyproject.toml"
 VOCABULARIES = ROOT / "tests" / "vocabularies.txt"
 
-BASE = "click, numba, numpy, regex and rich: some 85 MB to download, 280 MB on disk"
+BASE = "click, numba, numpy, regex and rich: some 85 MB to download, 300 MB on disk"
 MORE = "Ray, PyArrow, Matplotlib, mypy and others: some 300 MB to download, 1.1 GB on disk"
 
 LARGE = 10e6
