@@ -32,16 +32,17 @@ def make_links_absolute(readme: str, source: str | None, version: str) -> str:
     Returns
     -------
     str
-        The same text. Links to a heading become plain text: headings have no anchors on package indexes.
+        The same text. Links to a heading become plain text, since headings have no anchors on package indexes; without an
+        address, pictures are left out.
     """
 
     def replace(link: re.Match[str]) -> str:
-        text, target = link.groups()
+        mark, text, target = link.groups()
         if source is None or target.startswith("#"):
-            return text
-        return f"[{text}]({source.rstrip('/')}/blob/v{version}/{target})"
+            return "" if mark else text
+        return f"{mark}[{text}]({source.rstrip('/')}/{'raw' if mark else 'blob'}/v{version}/{target})"
 
-    return re.sub(r"\[([^\]]+)\]\((?![a-z]+:)([^)\s]+)\)", replace, readme)
+    return re.sub(r"(!?)\[([^\]]+)\]\((?![a-z]+:)([^)\s]+)\)", replace, readme)
 
 
 class ProjectDistribution(Distribution):

@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     results_help = "folder of the JSON lines (default: benchmarks/results; without --size full, none)"
     add("--results", type=Path, help=results_help)
     add("--targets", action="store_true", help="measure the cases of the table of targets in one run")
-    add("--report", action="store_true", help="measure nothing: render README.md and benchmarks/README.md from the results")
+    add("--report", action="store_true", help="measure nothing: render the pages and the chart from the results")
     return made
 
 

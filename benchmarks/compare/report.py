@@ -1,4 +1,4 @@
-"""Render results as Markdown tables: the blocks of benchmarks/README.md and of README.md between their markers.
+"""Render results: the tables of benchmarks/README.md and of docs/speed.md between their markers, and the chart.
 
 Both show the machine that was measured last; the figures of the others are in their files.
 """
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from . import chart
 from .corpora import ROOT
 from .markdown import number, table
 from .results import RESULTS, Record, read
@@ -17,11 +18,11 @@ from .tools import TOOLS
 from .works import WORKS, Work, get_work
 
 PAGE = ROOT / "benchmarks" / "README.md"
-README = ROOT / "README.md"
+SUMMARY = ROOT / "docs" / "speed.md"
 NO_RESULTS = "No results yet: `make bench` measures on your machine."
 
-README_SECTIONS = {"Training": "Training", "Encoding in memory": "Encoding in memory, one thread"}
-"""Sections that are a table of their own in README.md, and the titles of the tables; the others share one."""
+SUMMARY_SECTIONS = {"Training": "Training", "Encoding in memory": "Encoding in memory, one thread"}
+"""Sections that are a table of their own in docs/speed.md, and the titles of the tables; the others share one."""
 
 
 class Measured:
@@ -67,16 +68,16 @@ def cell(work: Work, results: list[Record]) -> str:
     return f"{text}, {number(max(peaks))} MB" if work.memory and work.shows_memory and peaks else text
 
 
-def section_table(measured: Measured, works: list[Work], *, readme: bool = False) -> str:
+def section_table(measured: Measured, works: list[Work], *, summary: bool = False) -> str:
     """Return the table of the works of a section, a column for each tool that has figures."""
     rows: dict[tuple[str, str], dict[str, list[Record]]] = {}
     by_name = {work.name: work for work in works}
     for work in works:
         for result in measured.of(work.name):
             comparable = not str(result.get("equal", "")).startswith("not comparable")
-            if readme and not (comparable and work.in_readme(result["case"])):
+            if summary and not (comparable and work.in_summary(result["case"])):
                 continue
-            text = (work.readme_label if readme else work.page_label)(result["case"])
+            text = (work.summary_label if summary else work.page_label)(result["case"])
             rows.setdefault((work.name, text), {}).setdefault(result["tool"], []).append(result)
     shown = {tool for row in rows.values() for tool, results in row.items() if any(result["metrics"] for result in results)}
     tools = [name for name in TOOLS if name in shown]
@@ -184,8 +185,8 @@ def tables_block(measured: Measured) -> str:
     return "\n\n".join(parts)
 
 
-def readme_block(measured: Measured) -> str:
-    """Return the block of README.md."""
+def summary_block(measured: Measured) -> str:
+    """Return the block of docs/speed.md."""
     last, machine = measured.last, measured.machine
     commit = last["commit"] + ("+" if last["dirty"] else "")
     lines = [
@@ -194,17 +195,17 @@ def readme_block(measured: Measured) -> str:
     ]
     if any(result["tool"] == "bpejit-avx2" for result in measured.results):
         lines.append("`bpejit-avx2` is bpejit on a processor without AVX-512 VBMI, measured with `BPEJIT_CPU=x86-64-v3`.")
-    lines.append("[All figures](benchmarks/README.md), and how they are measured.")
+    lines.append("[All figures](../benchmarks/README.md), and how they are measured.")
     parts = ["\n".join(lines)]
     rest: list[Work] = []
     for title, works in sections().items():
-        if title in README_SECTIONS:
-            if text := section_table(measured, works, readme=True):
-                parts.append(f"{README_SECTIONS[title]}\n\n{text}")
+        if title in SUMMARY_SECTIONS:
+            if text := section_table(measured, works, summary=True):
+                parts.append(f"## {SUMMARY_SECTIONS[title]}\n\n{text}")
         else:
             rest += works
-    if text := section_table(measured, rest, readme=True):
-        parts.append(f"Everything else\n\n{text}")
+    if text := section_table(measured, rest, summary=True):
+        parts.append(f"## Everything else\n\n{text}")
     return "\n\n".join(parts)
 
 
@@ -242,13 +243,15 @@ def render_page(text: str, found: list[Measured], targets: str = NO_TARGETS) -> 
     return text
 
 
-def render_readme(text: str, found: list[Measured]) -> str:
-    """Return README.md with its block filled."""
-    return replace_block(text, "benchmarks", readme_block(found[0]) if found else NO_RESULTS)
+def render_summary(text: str, found: list[Measured]) -> str:
+    """Return docs/speed.md with its block filled."""
+    return replace_block(text, "benchmarks", summary_block(found[0]) if found else NO_RESULTS)
 
 
 def render_files(folder: Path = RESULTS) -> None:
-    """Write README.md and benchmarks/README.md from a folder of results."""
+    """Write docs/speed.md, benchmarks/README.md and the chart from a folder of results."""
     found = machines(folder)
     PAGE.write_text(render_page(PAGE.read_text(), found, targets_block(folder / "targets")))
-    README.write_text(render_readme(README.read_text(), found))
+    SUMMARY.write_text(render_summary(SUMMARY.read_text(), found))
+    if found:
+        chart.PICTURE.write_text(chart.draw(found[0].results), encoding="utf-8")

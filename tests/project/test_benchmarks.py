@@ -17,7 +17,7 @@ import pytest
 from conftest import DATA, ROOT, data_text, read_shared, small
 
 sys.path.insert(0, str(ROOT))
-from benchmarks.compare import __main__ as command, corpora, machine, measure, report, results, settings, vocabularies
+from benchmarks.compare import __main__ as command, chart, corpora, machine, measure, report, results, settings, vocabularies
 from benchmarks.compare.processes import JobError, run_job, thread_limits
 from benchmarks.compare.targets import NO_TARGETS, ROWS, TARGET_TOOLS, is_target, target_works, targets_block, targets_table
 from benchmarks.compare.tools import TOOLS, CannotError, get_tool
@@ -434,8 +434,8 @@ def test_tables_are_rendered_between_the_markers() -> None:
     assert "Cells without figures: gigatoken (not timed: results differ from item 3 of 9 on)." in page
     assert "- [CPU, 2 cores, 8 GB](results/machine.jsonl): AVX2, Linux x86_64, measured until 2026-01-01, commit abc." in page
     assert report.render_page(page, [measured]) == page
-    readme = report.render_readme(report.README.read_text(), [measured])
-    assert "| prose, 10 KB, 500 tokens | 2.00, 20.0 MB | 8.00, 80.0 MB |" in readme
+    summary = report.render_summary(report.SUMMARY.read_text(), [measured])
+    assert "| prose, 10 KB, 500 tokens | 2.00, 20.0 MB | 8.00, 80.0 MB |" in summary
     with pytest.raises(ValueError, match="markers"):
         report.replace_block("no markers", "tables", "text")
 
@@ -462,7 +462,8 @@ def test_committed_tables_match_committed_results() -> None:
     found = report.machines(results.RESULTS)
     targets = targets_block(results.RESULTS / "targets")
     assert report.render_page(report.PAGE.read_text(), found, targets) == report.PAGE.read_text()
-    assert report.render_readme(report.README.read_text(), found) == report.README.read_text()
+    assert report.render_summary(report.SUMMARY.read_text(), found) == report.SUMMARY.read_text()
+    assert chart.draw(found[0].results) == chart.PICTURE.read_text(encoding="utf-8")
 
 
 def test_targets() -> None:

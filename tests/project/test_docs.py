@@ -41,6 +41,8 @@ def shell(tmp_path):
     text = data_text("prose.txt")[:200_000]
     (work / "corpus.txt").write_bytes(text)
     (work / "corpus.txt.gz").write_bytes(gzip.compress(text))
+    (work / "demo").mkdir()
+    (work / "demo" / "texts.txt").write_bytes(b"".join(data_text(f"{name}.txt") for name in ("prose", "code", "cjk")))
     (work / "shards").mkdir()
     (work / "shards" / "one.txt").write_bytes(text)
     (tools / "bpejit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {MODULE} "$@"\n', encoding="utf-8")
@@ -64,16 +66,22 @@ def test_readme_on_the_command_line(shell):
     (session,) = blocks(README, "console")
     lines = session.splitlines()
     assert all(line.startswith("$ bpejit ") for line in lines)
+    assert len(lines) <= 10
     shell("\n".join(line[2:] for line in lines))
-    assert (shell.folder / "back.txt").read_bytes() == (shell.folder / "corpus.txt").read_bytes()
+    assert (shell.folder / "back.txt").read_bytes() == (shell.folder / "demo" / "texts.txt").read_bytes()
+    assert (shell.folder / "small.tiktoken").exists()
+
+
+def test_readme_is_short():
+    assert len(README.split()) <= 1500
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
-def test_large_corpora_in_the_readme(shell):
+def test_page_of_large_corpora(shell):
     """Run the commands for one machine and for sixteen, with a stand-in for Slurm."""
-    one, sixteen = blocks(README.partition("## Large corpora\n")[2].partition("\n## ")[0], "sh")
+    one, sixteen = blocks((ROOT / "docs" / "large-corpora.md").read_text(encoding="utf-8"), "sh")
     tools = shell.folder.parent / "tools"
     (tools / "sbatch").write_text(
         '#!/bin/sh\nexport SLURM_ARRAY_TASK_COUNT=2\nfor i in 0 1; do SLURM_ARRAY_TASK_ID=$i sh -ec "$3" || exit 1; done\n',
@@ -131,25 +139,47 @@ def test_page_of_jobs(shell, monkeypatch):
     assert [path.name for path in sorted(shell.folder.glob("python-*.bin"))]
 
 
+def run_python(page: str) -> list[dict[str, object]]:
+    """Run the Python examples of a page, each on its own, and return their names."""
+    found = []
+    for example in blocks((ROOT / page).read_text(encoding="utf-8"), "python"):
+        names: dict[str, object] = {}
+        exec(compile(example, page, "exec"), names)
+        found.append(names)
+    return found
+
+
 @pytest.mark.compiled
 def test_readme_in_python(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
-    examples = blocks(README, "python")
-    assert len(examples) == 3
-    names: dict[str, object] = {}
-    exec(compile(examples[0], "README.md", "exec"), names)
+    (names,) = run_python("README.md")
     assert names["text"] == "hello"
-    assert len(examples[0].strip().splitlines()) <= 8
-    names = {}
-    exec(compile(examples[1], "README.md", "exec"), names)
-    corpus = (shell.folder / "corpus.txt").read_bytes().decode()
-    assert names["tokenizer"].decode(names["ids"]) == corpus
-    names = {}
-    exec(compile(examples[2], "README.md", "exec"), names)
-    ids = names["tokenizer"].encode(corpus[:10_000])
-    assert names["again"].encode(corpus[:10_000]) == ids
-    assert names["encoding"].encode(corpus[:10_000], allowed_special="all") == ids
-    assert names["fast"](corpus[:10_000]).input_ids == ids
+    assert names["tokenizer"].decode(np.load("ids.npy").tolist()) == (shell.folder / "demo" / "texts.txt").read_bytes().decode()
+    (example,) = blocks(README, "python")
+    assert len(example.strip().splitlines()) <= 8
+
+
+@pytest.mark.compiled
+def test_page_of_python(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    first, cs336 = run_python("docs/python.md")
+    assert first["text"] == "hello"
+    assert cs336["tokenizer"].decode(cs336["ids"]) == (shell.folder / "demo" / "texts.txt").read_bytes().decode()
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_page_of_formats(shell, monkeypatch):
+    (session,) = blocks((ROOT / "docs" / "formats.md").read_text(encoding="utf-8"), "console")
+    shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
+    monkeypatch.chdir(shell.folder)
+    (names,) = run_python("docs/formats.md")
+    text = (shell.folder / "corpus.txt").read_bytes().decode()[:10_000]
+    ids = names["tokenizer"].encode(text)
+    assert names["again"].encode(text) == ids
+    assert names["encoding"].encode(text, allowed_special="all") == ids
+    assert names["fast"](text).input_ids == ids
 
 
 @pytest.mark.slow
@@ -170,10 +200,11 @@ def test_examples_of_inspection(shell, monkeypatch):
 
 
 def test_pictures_are_used():
-    page = (ROOT / "docs" / "inspection.md").read_text(encoding="utf-8")
-    pictures = {f"pictures/{path.name}" for path in (ROOT / "docs" / "pictures").iterdir()}
-    page += (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page))
+    used = set()
+    for page in PAGES:
+        links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+        used |= {(page.parent / link).resolve() for link in links}
+    assert used == set((ROOT / "docs" / "pictures").iterdir())
 
 
 @pytest.mark.slow
@@ -308,7 +339,8 @@ def test_data_sets_page(shell, monkeypatch):
 
 SHELL_EXAMPLES = {
     ("README.md", "console", 1): "tests/project/test_docs.py::test_readme_on_the_command_line",
-    ("README.md", "sh", 2): "tests/project/test_docs.py::test_large_corpora_in_the_readme",
+    ("docs/large-corpora.md", "sh", 2): "tests/project/test_docs.py::test_page_of_large_corpora",
+    ("docs/formats.md", "console", 1): "tests/project/test_docs.py::test_page_of_formats",
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
     ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
     ("docs/datagen.md", "console", 3): "tests/project/test_docs.py::test_data_sets_page",
@@ -348,13 +380,24 @@ def test_every_shell_example_is_run_by_a_test():
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
 
 
-def test_readme_shows_every_command():
+def test_page_of_commands_shows_every_command():
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for name in COMMANDS:
-        assert f"bpejit {name}" in README, name
+        assert f"bpejit {name}" in page, name
 
 
-def test_readme_has_benchmark_section():
-    assert len(re.findall(r"<!-- benchmarks: begin -->\n.*?<!-- benchmarks: end -->", README, re.DOTALL)) == 1
+def test_readme_shows_every_extra():
+    extras = re.search(
+        r"^\[project.optional-dependencies\]\n(.*?)^\[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL
+    )
+    names = set(re.findall(r"^([\w-]+) = ", extras[1], re.MULTILINE)) - {"test", "test-cluster", "bench", "check", "docs"}
+    assert set(re.findall(r"^\| `([\w-]+)` \|", README, re.MULTILINE)) == names
+
+
+def test_page_of_speed_has_benchmark_section():
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"<!-- benchmarks: begin -->\n.*?<!-- benchmarks: end -->", page, re.DOTALL)) == 1
+    assert "docs/pictures/speed.svg" in README
 
 
 def test_first_page_lists_every_page():

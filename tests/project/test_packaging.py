@@ -74,6 +74,9 @@ def test_readme_links_use_project_url() -> None:
     spec.loader.exec_module(module)
     readme = "[a](A.md), [the b](tests/b.py), [c](https://example.org/c), [d](#d)"
     assert module.make_links_absolute(readme, None, "1.2") == "a, the b, [c](https://example.org/c), d"
+    assert module.make_links_absolute("![a view](docs/a.png)\nText", None, "1.2") == "\nText"
+    picture = module.make_links_absolute("![a view](docs/a.png)", "https://example.org/me/bpejit", "1.2")
+    assert picture == "![a view](https://example.org/me/bpejit/raw/v1.2/docs/a.png)"
     assert module.make_links_absolute(readme, "https://example.org/me/bpejit/", "1.2") == (
         "[a](https://example.org/me/bpejit/blob/v1.2/A.md), "
         "[the b](https://example.org/me/bpejit/blob/v1.2/tests/b.py), [c](https://example.org/c), d"

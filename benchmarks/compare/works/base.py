@@ -104,12 +104,12 @@ class Work:
         """Return the first cell in benchmarks/README.md; cases with equal labels share a row."""
         return self.label(key)
 
-    def readme_label(self, key: Record) -> str:
-        """Return the first cell in README.md, with the unit in tables that have several."""
+    def summary_label(self, key: Record) -> str:
+        """Return the first cell in docs/speed.md, with the unit in tables that have several."""
         return f"{self.label(key)}, {self.unit}" if self.unit else self.label(key)
 
-    def in_readme(self, key: Record) -> bool:
-        """Return True if the case is in the table of the README."""
+    def in_summary(self, key: Record) -> bool:
+        """Return True if the case is in the tables of docs/speed.md."""
         return True
 
 

@@ -63,7 +63,7 @@ class Batch(Work):
     def page_label(self, key: Record) -> str:
         return self.label(key).rpartition(", ")[0]
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return key["vocabulary"] in ("gpt2", "trained")
 
 

@@ -79,7 +79,7 @@ class Datagen(Work):
         workers = "one worker" if key["workers"] == 1 else f"{key['workers']} workers"
         return f"{key['corpus']['name']}, {size_label(key['bytes'])}, {key['vocab_size']:,} subtokens, {workers}"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return False
 
 

@@ -57,5 +57,5 @@ class DecodeFile(Work):
     def label(self, key: Record) -> str:
         return f"decoding a file, {text_label(key['corpus'])}, {key['vocabulary']}"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return key["vocabulary"] in ("gpt2", "trained")

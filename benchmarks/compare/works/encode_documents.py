@@ -61,7 +61,7 @@ class EncodeDocuments(Work):
                 key["files"] = context.settings.small_files
             yield Case(key, {"vocabulary": vocabulary.params(), "form": form, "folders": folders, "workers": workers}, workers)
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return False
 
     def params_for(self, tool: Tool, case: Case) -> Record:

@@ -56,7 +56,7 @@ class Line(Work):
     def label(self, key: Record) -> str:
         return f"{key['lines']:,} strings of {key['bytes']} bytes, {key['vocabulary']}"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return key["kind"] == "line" and key["vocabulary"] in ("gpt2", "trained")
 
 

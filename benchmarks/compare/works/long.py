@@ -41,7 +41,7 @@ class Long(Work):
     def label(self, key: Record) -> str:
         return f"one pre-token, {key['kind']}, {size_label(key['bytes'])}"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return key["kind"] == "letters"
 
 

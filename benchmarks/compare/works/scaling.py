@@ -47,5 +47,5 @@ class Scaling(Work):
     def label(self, key: Record) -> str:
         return f"{key['what']}, {size_label(key['corpus']['bytes'])}, {key['vocab_size']:,} tokens"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return False

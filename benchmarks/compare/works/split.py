@@ -56,5 +56,5 @@ class Split(Work):
     def page_label(self, key: Record) -> str:
         return f"splitting {text_label(key['corpus'])}"
 
-    def in_readme(self, key: Record) -> bool:
+    def in_summary(self, key: Record) -> bool:
         return key["pattern"] in ("gpt2", "cl100k", "o200k") and key["corpus"]["name"] == "english"
