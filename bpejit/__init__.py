@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         get_encoding_cache_budget as get_encoding_cache_budget,
         set_encoding_cache_budget as set_encoding_cache_budget,
     )
+    from bpejit.inspection.split_text import split as split
     from bpejit.model import Model as Model
     from bpejit.t2t.datagen.generation import generate_data as generate_data
     from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
@@ -60,6 +61,7 @@ _MODULES = {
         "bpejit.counting.counts": ("Counts", "merge_counts"),
         "bpejit.t2t.datagen.generation": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
+        "bpejit.inspection.split_text": ("split",),
         "bpejit.model": ("Model",),
         "bpejit.tokenfiles.conversion": ("convert_tokens",),
         "bpejit.tokenfiles.opening": ("open_tokens",),

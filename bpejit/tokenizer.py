@@ -225,7 +225,8 @@ class Tokenizer:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default the axes of a new figure.
+            Where to draw; by default the axes of a new figure, which a notebook shows. In a script, pyplot shows the figures
+            that were made after it was imported.
 
         Returns
         -------
@@ -240,9 +241,9 @@ class Tokenizer:
         --------
         >>> tokenizer.plot_lengths().figure.savefig("lengths.svg")  # doctest: +SKIP
         """
-        from bpejit.inspection.plots import plot_lengths
+        from bpejit.inspection.plots import new_axes, plot_lengths
 
-        return plot_lengths({"": self.model}, ax)
+        return plot_lengths({"": self.model}, new_axes(ax, shown=True))
 
     def plot_frequencies(self, inputs: Inputs, *, ax: Any = None) -> Axes:
         """Plot the frequency of the tokens of a text against their rank by frequency.
@@ -267,8 +268,9 @@ class Tokenizer:
         """
         from bpejit.inspection.plots import new_axes, plot_frequencies
 
-        ax = new_axes(ax)  # if matplotlib is missing, before the work
-        return plot_frequencies({"": self._count(inputs).total.counts}, ax)
+        new_axes()  # if matplotlib is missing, before the work
+        counts = self._count(inputs).total.counts
+        return plot_frequencies({"": counts}, new_axes(ax, shown=True))
 
     def plot_compression(self, inputs: Inputs, *, ax: Any = None) -> Axes:
         """Plot the bytes per token of a text against the size of the vocabulary, for all prefixes of the list of merges.
@@ -293,9 +295,10 @@ class Tokenizer:
         """
         from bpejit.inspection.plots import new_axes, plot_compression
 
-        ax = new_axes(ax)
+        new_axes()
         total = self._count(inputs).total
-        return plot_compression({"": self.model}, {"": total.dense(self.vocab_size)}, total.measures.bytes, ax)
+        counts = {"": total.dense(self.vocab_size)}
+        return plot_compression({"": self.model}, counts, total.measures.bytes, new_axes(ax, shown=True))
 
     def _count(self, inputs: Inputs) -> InputCounts:
         from bpejit.corpus.contents import Contents

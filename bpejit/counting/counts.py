@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import PretokenTable
+from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.counting.count_options import SplitSettings
 from bpejit.counting.counts_file import CountsReader, write_counts
 from bpejit.counting.hash_tables import HashTables
@@ -47,6 +47,7 @@ class Counts:
 
     Created by `bpejit.count`, `Counts.load` and `Counts.from_tsv`. Counts of several corpora can be merged, and tokenizers are
     trained from them with `bpejit.train_from_counts`. Counts are immutable, and equal if their settings and tables are.
+    `len(counts)` is the number of distinct pre-tokens, and `for word, n in counts` yields each of them and its count.
 
     Attributes
     ----------
@@ -102,6 +103,11 @@ class Counts:
         if isinstance(self._source, CountsReader):
             return int(self._source.n_distinct)
         return len(self._table) if isinstance(self._table, HashTables) else len(self.any_order)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield each distinct pre-token and its count, sorted by bytes. A file is read block by block."""
+        for block in even_blocks(self.blocks()):
+            yield from zip(ByteStrings(block.pool, block.starts), block.counts.tolist(), strict=True)
 
     @property
     def is_stored(self) -> bool:

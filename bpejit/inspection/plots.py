@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
@@ -14,6 +15,7 @@ from bpejit.arrays import Array
 from bpejit.errors import UnsupportedError
 from bpejit.inspection.visible_text import plain_text
 from bpejit.inspection.vocabulary_measures import compression_curve, merge_parts, token_properties
+from bpejit.jit.listening import in_notebook
 from bpejit.model import Model
 
 if TYPE_CHECKING:
@@ -29,8 +31,14 @@ _INK = "#010203"
 """Color of text and axes, replaced by the color of the page in SVG."""
 
 
-def new_axes(ax: Any = None) -> Axes:
+def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
     """Return axes: those given, or new ones of a figure that no window shows.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+    shown : bool
+        Whether new axes belong to a figure of pyplot, where that is in use: a notebook shows it at the end of the cell.
 
     Raises
     ------
@@ -45,7 +53,13 @@ def new_axes(ax: Any = None) -> Axes:
         raise UnsupportedError(
             "plots need matplotlib, which is not installed; expected the package: install it with `pip install 'bpejit[plot]'`"
         ) from cause
-    return Figure(figsize=(5.2, 3.2), layout="constrained").subplots()
+    settings: Any = {"figsize": (5.2, 3.2), "layout": "constrained"}
+    if shown and (in_notebook() or "matplotlib.pyplot" in sys.modules):
+        from matplotlib import pyplot
+
+        found: Axes = pyplot.subplots(**settings)[1]
+        return found
+    return Figure(**settings).subplots()
 
 
 def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:

@@ -1,16 +1,66 @@
-"""The spans of inputs under a split pattern, block by block, for `bpejit split`."""
+"""The spans of a text under a split pattern; those of inputs, block by block, for `bpejit split`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from bpejit.arrays import Array
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array, ByteStrings, padded_text
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.sources import Source
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.splitting import Splitter
+from bpejit.model import special_bytes
+from bpejit.splitting import Pattern, Splitter
+from bpejit.splitting.presets import pattern_source
+from bpejit.utf8 import encode_utf8
+
+Text = TypeVar("Text", str, bytes)
+
+
+@arguments.explain_wrong_arguments
+def split(
+    text: Text, pattern: Pattern = "gpt2", *, special_tokens: Sequence[str] = (), unicode: str | None = None
+) -> list[Text]:
+    """Split a text into pre-tokens, the units that merges never cross.
+
+    Parameters
+    ----------
+    text : str or bytes
+    pattern : str or tuple of str
+        The name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or a sequence of regular expressions.
+    special_tokens : list of str
+        Texts that are found before the pattern is applied; each is one item of the result.
+    unicode : str, optional
+        The version of Unicode of the pattern, such as "16.0"; by default that of the installed `regex` package.
+
+    Returns
+    -------
+    list of str, or of bytes for bytes
+        Joined, they are the text.
+
+    Raises
+    ------
+    ArgumentTypeError, PatternError
+
+    Examples
+    --------
+    >>> split("it's 2026")
+    ['it', "'s", ' 2026']
+    """
+    given = arguments.as_bytes("text", text)
+    specials = arguments.special_tokens("special_tokens", special_tokens)
+    version = arguments.optional_string("unicode", unicode)
+    source = pattern_source(arguments.pattern("pattern", pattern))
+    splitter = Splitter(source, map(special_bytes, specials), unicode=version)
+    padded, n_bytes = padded_text(encode_utf8(given) if isinstance(given, str) else given)
+    ends = splitter.split(padded, n_bytes) & POSITION_MASK
+    found: list[Any] = list(ByteStrings(padded[:n_bytes], np.append(0, ends).astype(np.int64)))
+    return [piece.decode("utf-8") for piece in found] if isinstance(given, str) else found
 
 
 @dataclass

@@ -156,11 +156,15 @@ def _notify(event: str, seconds: float) -> None:
         callback(event, seconds)
 
 
+def in_notebook() -> bool:
+    """Return True if the standard error is that of a notebook, which is not a terminal, but is shown to the user."""
+    return type(sys.stderr).__module__.startswith("ipykernel.")
+
+
 def _print_notice() -> None:
     text = "compiling kernels for this machine; this may take a minute ..."
     _logger().info(text)
     if any(reports for _, reports in _state.callbacks):
         return
-    # The standard error of a notebook is not a terminal, but is shown to the user.
-    if sys.stderr is not None and (sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")):
+    if sys.stderr is not None and (sys.stderr.isatty() or in_notebook()):
         print(f"bpejit: {text}", file=sys.stderr, flush=True)  # noqa: T201

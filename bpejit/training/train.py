@@ -172,7 +172,7 @@ def _train_and_save(
                     "`vocab_size=`: correct it"
                 )
     named = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
-    listed = [] if isinstance(named, Iterator) or not arguments.is_iterable(named) else list(named)
+    listed = [] if isinstance(named, (Iterator, Counts)) or not arguments.is_iterable(named) else list(named)
     files = [path for path in listed if isinstance(path, (str, os.PathLike)) and Path(path).is_file()]
     outputs = TrainingOutputs.of(out, sizes, resume=resume, overwrite=overwrite)
     outputs.check(files)

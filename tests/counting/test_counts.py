@@ -53,6 +53,18 @@ def test_counts_are_those_of_the_pattern(texts: list[str]) -> None:
     assert "pre-tokens" in repr(counts)
 
 
+def test_counts_are_iterated_in_order(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = bpejit.count(texts)
+    expected = list(counts.table.to_counts().items())
+    assert list(counts) == expected == sorted(expected)
+    assert all(type(word) is bytes and type(n) is int for word, n in counts)
+    counts.save("counts")
+    loaded = Counts.load("counts")
+    monkeypatch.setattr(type(loaded._source), "read_table", None)  # blocks are read instead
+    assert list(loaded) == expected
+    assert list(made({})) == []
+
+
 def split(data: bytes, pattern: str) -> list[bytes]:
     text, size = padded_text(data)
     ends = Splitter(pattern, []).split(text, size).tolist()

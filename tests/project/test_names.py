@@ -34,6 +34,7 @@ SAME_NAME = {
     "load": "the public function, and two of `bpejit.jit` that are called with their module",
     "main": "entry points of two packages",
     "read": "called with the name of its module, or in a script of its own",
+    "split": "the public function, and the command `bpejit split`",
     "train": "the public function, and the commands `bpejit train` and `bpejit subword train`",
     "verify": "the public function, and the command `bpejit verify`",
 }
