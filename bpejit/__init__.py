@@ -35,6 +35,13 @@ if TYPE_CHECKING:
         get_encoding_cache_budget as get_encoding_cache_budget,
         set_encoding_cache_budget as set_encoding_cache_budget,
     )
+    from bpejit.inspection.comparison import (
+        Comparison as Comparison,
+        Report as Report,
+        compare as compare,
+        report as report,
+    )
+    from bpejit.inspection.corpus_stats import Stats as Stats, stats as stats
     from bpejit.inspection.split_text import split as split
     from bpejit.model import Model as Model
     from bpejit.t2t.datagen.generation import generate_data as generate_data
@@ -61,6 +68,8 @@ _MODULES = {
         "bpejit.counting.counts": ("Counts", "merge_counts"),
         "bpejit.t2t.datagen.generation": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
+        "bpejit.inspection.comparison": ("Comparison", "Report", "compare", "report"),
+        "bpejit.inspection.corpus_stats": ("Stats", "stats"),
         "bpejit.inspection.split_text": ("split",),
         "bpejit.model": ("Model",),
         "bpejit.tokenfiles.conversion": ("convert_tokens",),

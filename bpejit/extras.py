@@ -17,6 +17,7 @@ def import_extra(module: str, purpose: str, *, extra: str = "data", error: type[
     purpose : str
         What needs it, for the message, such as "the input" and its name.
     extra : str
+        Empty if none has the package.
     error : type
         The exception to raise.
 
@@ -29,7 +30,8 @@ def import_extra(module: str, purpose: str, *, extra: str = "data", error: type[
         return importlib.import_module(module)
     except ImportError as cause:
         package = module.partition(".")[0]
+        install = f"'bpejit[{extra}]'" if extra else package
         raise error(
             f"{purpose} needs the package `{package}`, which is not installed ({cause}); expected it: "
-            f"run `pip install 'bpejit[{extra}]'`"
+            f"run `pip install {install}`"
         ) from cause

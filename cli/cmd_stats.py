@@ -1,33 +1,27 @@
-"""`bpejit stats`, and the inputs of the commands that count tokens."""
+"""`bpejit stats`, and the arguments of the commands that count tokens."""
 
 from __future__ import annotations
 
 import csv
 import io
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.errors import BpejitError, shorten
-from bpejit.inspection.tables import Row, figure, percent, table
+import bpejit
+from bpejit.errors import BpejitError, shorten, visible
 
 from . import shared_options as shared
 from .command_types import command
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines
-from .text_output import aligned, shown_name, shown_token
 
 if TYPE_CHECKING:
-    from bpejit.corpus.sources import Source
-
-AMOUNTS = "bytes", "characters", "words", "tokens"
-PER_TOKEN = "bytes_per_token", "characters_per_token", "words_per_token"
+    from bpejit.inspection.tables import Row
+    from bpejit.inspection.token_counts import GivenModel
 
 
 def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -49,31 +43,29 @@ label_option = shared.repeated_option(
 
 
 @contextmanager
-def opened_inputs(
+def given_tokenizers(
     tokenizers: Sequence[shared.TokenizerChoice],
     inputs: Sequence[str],
-    reading: Mapping[str, Any],
     labels: dict[str, str],
     *,
-    times: int,
     out: str | None = None,
     overwrite: bool = False,
-) -> Iterator[list[Source]]:
-    """Return a context manager that yields the sources of inputs, which can be read several `times`.
+) -> Iterator[list[GivenModel]]:
+    """Return a context manager that yields tokenizers, and explains the order of the arguments if the block fails.
 
-    An error explains the order of the arguments if an input is where a tokenizer belongs. Standard input and pipes are copied
-    to temporary files if they are read more than once; the labels of the copies are added to `labels`. The output `out` must
-    not replace an input or a file of a tokenizer.
+    The output `out` must not replace an input or a file of a tokenizer.
     """
-    try:
-        with ExitStack() as stack:
-            sources = _repeatable_sources(inputs, reading, labels, stack if times > 1 else None)
-            if out is not None:
-                from bpejit.storage.outputs import check_outputs
+    from bpejit.corpus.input_paths import list_inputs
+    from bpejit.inspection.token_counts import GivenModel
+    from bpejit.storage.outputs import check_outputs
 
-                files = [str(file) for tokenizer in tokenizers for file in tokenizer.files()]
-                check_outputs([out], inputs=[*(source.path for source in sources), *files], overwrite=overwrite)
-            yield sources
+    if labels and not inputs:
+        raise click.UsageError("`--label` groups inputs, and there are none: name them after the tokenizer")
+    try:
+        if out is not None:
+            files = [str(file) for tokenizer in tokenizers for file in tokenizer.files()]
+            check_outputs([out], inputs=[*(list_inputs(inputs) if inputs else ()), *files], overwrite=overwrite)
+        yield [GivenModel(tokenizer.path, tokenizer.model()) for tokenizer in tokenizers]
     except BpejitError as error:
         paths = [tokenizer.path for tokenizer in tokenizers]
         wrong = next((path for path in paths if Path(path).exists() and not _is_tokenizer(path)), None)
@@ -94,28 +86,6 @@ def _is_tokenizer(path: str) -> bool:
     except BpejitError:
         return False
     return True
-
-
-def _repeatable_sources(
-    inputs: Sequence[str], reading: Mapping[str, Any], labels: dict[str, str], copies: ExitStack | None
-) -> list[Source]:
-    if not inputs:
-        if labels:
-            raise click.UsageError("`--label` groups inputs, and there are none: name them after the tokenizer")
-        return []
-
-    found: list[Source] = []
-    for number, source in enumerate(shared.read_sources(inputs, reading)):
-        if copies is None or source.size is not None:
-            found.append(source)
-            continue
-        copy = Path(copies.enter_context(tempfile.TemporaryDirectory(prefix="bpejit-"))) / str(number)
-        stream = sys.stdin.buffer if source.path == "-" else Path(source.path).open("rb")  # noqa: SIM115
-        with stream as file, copy.open("wb") as target:
-            shutil.copyfileobj(file, target, 1 << 20)
-        labels[str(copy)] = source.path
-        found += shared.read_sources([copy], reading)
-    return found
 
 
 @command()
@@ -166,113 +136,39 @@ def stats(
         check_json_output(csv_path, "--csv")
     for path in inputs:
         if path.endswith(".csv") and "*" not in path and not Path(path).exists():
-            name = shown_name(path)
+            name = visible(path)
             raise click.UsageError(f"the input `{name}` does not exist; to write the figures to this file, give `--csv {name}`")
-    from bpejit.inspection.corpus_stats import corpus_stats
-    from bpejit.inspection.token_counts import count_inputs
     from bpejit.storage.outputs import is_standard_output
 
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
-    with (
-        watch() as progress,
-        opened_inputs(choices, inputs, reading, labels, times=len(choices), out=csv_path, overwrite=overwrite) as sources,
-    ):
-        codec = tokenizer.codec()
-        found = count_inputs(codec, sources, labels=labels, by_script=by_script, **work, report=progress)
-        figures = corpus_stats(codec.model, found, n_shown=count)
-        rows = [*figures["groups"], {"name": "total", **figures["total"]}]
-        others = []
-        for other in choices[1:]:
-            counted = count_inputs(other.codec(), sources, labels=labels, **work)
-            tokens = [group.total for group in counted.groups.values()]
-            others.append((other.path, [*tokens, counted.total.total]))
+    with watch() as progress, given_tokenizers(choices, inputs, labels, out=csv_path, overwrite=overwrite) as (first, *others):
+        options = {**reading, **work, "progress": progress}
+        found = bpejit.stats(first, inputs, against=others, labels=labels, by_script=by_script, count=count, **options)
     if csv_path is not None:
-        _write_csv(csv_path, rows, others)
+        _write_csv(csv_path, found.rows)
     if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):
-        write_lines(_lines(figures, rows, others))
+        write_lines(found.lines())
     encode = progress.stages["encode"].seconds
-    total = figures["total"]
+    fields = found.to_dict()
+    n_bytes = fields["total"]["bytes"]
     progress.finish(
-        f"counted {total['tokens']:,} tokens in {format_bytes(total['bytes'])}, in {format_seconds(encode)} "
-        f"({format_rate(total['bytes'], encode, 'bytes')})",
-        tokenizer=tokenizer.path,
-        tokenizer_sha256=codec.model.sha256,
-        **figures,
-        against=[
-            {
-                "tokenizer": path,
-                "tokens": tokens[-1],
-                "ratio": _ratio(total["tokens"], tokens[-1]),
-                "groups": {row["name"]: n for row, n in zip(figures["groups"], tokens, strict=False)},
-            }
-            for path, tokens in others
-        ],
-        skipped_records=found.skipped.count,
+        f"counted {fields['total']['tokens']:,} tokens in {format_bytes(n_bytes)}, in {format_seconds(encode)} "
+        f"({format_rate(n_bytes, encode, 'bytes')})",
+        **fields,
         notes=shared.skipped_notes(found.skipped),
     )
 
 
-def _ratio(tokens: int, others: int) -> float | None:
-    """Return how many tokens there are for each token of another tokenizer."""
-    return tokens / others if others else None
-
-
-def _write_csv(path: str, rows: Sequence[Row], others: Sequence[tuple[str, Sequence[int]]]) -> None:
-    from bpejit.inspection.report_page import unique_names
+def _write_csv(path: str, rows: Sequence[Row]) -> None:
     from bpejit.storage.files import replacing
     from bpejit.storage.outputs import is_standard_output
 
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = unique_names([other for other, _ in others])
-    writer.writerow([*rows[0], *(f"tokens of {name}" for name in names)])
-    for row, *tokens in zip(rows, *(of_other for _, of_other in others), strict=True):
-        writer.writerow([*row.values(), *tokens])
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     if is_standard_output(path):
         write_lines(text.getvalue().splitlines())
         return
     with replacing(path) as file:
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
-
-
-def _lines(figures: Row, rows: Sequence[Row], others: Sequence[tuple[str, Sequence[int]]]) -> Iterator[str]:
-    shown = rows if len(rows) > 2 else rows[:1]
-    named = [{**row, "name": shown_name(row["name"])} for row in shown]
-    yield from aligned(table(named, ("name", *AMOUNTS, "used_tokens"), ("text", *AMOUNTS, "used")))
-    yield ""
-    head_of_ratios = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
-    shares = ("single_byte_share", "partial_share", "entropy", "renyi_efficiency")
-    yield from aligned(table(named, ("name", *PER_TOKEN, *shares), head_of_ratios))
-    if others:
-        yield ""
-        columns: list[list[Any]] = [["tokens relative to", *(row["name"] for row in named)]]
-        for path, tokens in others:
-            ratios = [_ratio(row["tokens"], n) for row, n in zip(named, tokens, strict=False)]
-            columns.append([shown_name(path, 40), *ratios])
-        yield from aligned(zip(*columns, strict=True))
-    if figures["scripts"]:
-        yield ""
-        head_of_scripts = ("script", *AMOUNTS, "bytes each", "characters", "words")
-        yield from aligned(table(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), head_of_scripts))
-    yield ""
-    in_vocab = figures["vocab_tokens"]
-    used = figures["total"]["used_tokens"]
-    yield f"used       {used:,} of {in_vocab:,} tokens ({percent(used / in_vocab)})"
-    yield f"unused     {figures['unused_tokens']:,} tokens"
-    yield f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
-    yield ""
-    yield "the most frequent tokens make up this share of the text"
-    yield from aligned(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=0)
-    yield ""
-    fields_of_ranks = ("ids", "tokens", "used_share", "share")
-    yield from aligned(table(figures["ranks"], fields_of_ranks, ("ids", "tokens", "used", "of the text")))
-    yield ""
-    yield from aligned(table(figures["frequencies"], ("occurrences", "tokens"), ("occurrences", "tokens")))
-    for title, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
-        if tokens:
-            yield ""
-            # Tokens are not aligned: their width on a terminal is not known.
-            numbers = [("id", "count", "bytes")]
-            numbers += [(str(token["id"]), token["count"], token["bytes"]) for token in tokens]
-            texts = [title, *(shown_token(token["token"]) for token in tokens)]
-            yield from (f"{line}  {token}" for line, token in zip(aligned(numbers, left=0), texts, strict=True))

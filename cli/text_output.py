@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from bpejit.errors import visible
-from bpejit.inspection.tables import figure
-from bpejit.inspection.visible_text import escape_character, plain_text, visible_pieces
+from bpejit.inspection.visible_text import escape_character, visible_pieces
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,40 +82,3 @@ def quoted(span: bytes) -> str:
     quote = '"' if "'" in text and '"' not in text else "'"
     escapes = {"\\": "\\\\", quote: f"\\{quote}"}
     return quote + "".join(escapes.get(one) or escape_character(one) or one for one in text) + quote
-
-
-def aligned(rows: Iterable[Sequence[object]], *, left: int = 1) -> Iterator[str]:
-    """Yield the lines of a table of texts and figures, the first of which is the head.
-
-    Columns are separated by two spaces; the first `left` of them are aligned to the left.
-    """
-    table = [list(map(figure, row)) for row in rows]
-    widths = [max(display_width(row[index]) for row in table) for index in range(len(table[0]))]
-    for row in table:
-        cells = []
-        for index, (text, width) in enumerate(zip(row, widths, strict=True)):
-            blank = " " * (width - display_width(text))
-            cells.append(text + blank if index < left else blank + text)
-        yield "  ".join(cells).rstrip()
-
-
-def display_width(text: str) -> int:
-    """Return the number of columns of a text on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.category(character) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )
-
-
-def shown_name(name: str, longest: int = 60) -> str:
-    """Return the name of a file or a label with escapes, and only its end if it is long."""
-    text = visible(name)
-    return text if len(text) <= longest else "..." + text[3 - longest :]
-
-
-def shown_token(token: bytes, longest: int = 60) -> str:
-    """Return a token between vertical lines, with escapes, shortened if it is long."""
-    text = plain_text(token[: 4 * longest], "|")
-    return f"|{text}|" if len(text) <= longest and len(token) <= 4 * longest else f"|{text[: longest - 3]}..."

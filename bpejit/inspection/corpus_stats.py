@@ -1,15 +1,41 @@
-"""Statistics of a tokenizer on a corpus: what `bpejit stats` reports; measures of distributions."""
+"""Statistics of a tokenizer on a corpus: `bpejit.stats`; measures of distributions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.inspection.tables import Row
-from bpejit.inspection.token_counts import InputCounts, TokenCounts, text_figures
+from bpejit.corpus.input_paths import Inputs
+from bpejit.encoding.codec import Codec
+from bpejit.engines.work_options import checked_work
+from bpejit.inspection.names import tokenizer_names
+from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
+from bpejit.inspection.token_counts import (
+    AnyTokenizer,
+    CountingOptions,
+    InputCounts,
+    TokenCounts,
+    count_inputs,
+    given_models,
+    listed_tokenizers,
+    repeatable_inputs,
+    text_figures,
+)
 from bpejit.inspection.token_rows import token_bytes
 from bpejit.inspection.vocabulary_measures import TokenProperties, token_properties
 from bpejit.model import Model
+from bpejit.options import takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+AMOUNTS = "bytes", "characters", "words", "tokens"
+PER_TOKEN = "bytes_per_token", "characters_per_token", "words_per_token"
 
 RENYI_ORDER = 2.5
 """The order of the Renyi entropy for which Zouhar et al. (2023), "Tokenization and the Noiseless Channel", found the highest
@@ -164,3 +190,117 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
         "most_frequent": listed(frequent),
         "longest": listed(longest),
     }
+
+
+class Stats(Shown):
+    """The statistics of a tokenizer on a corpus, as `bpejit.stats` returns them."""
+
+
+def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -> Iterator[Table | str]:
+    """Yield the tables of the statistics; `ratios` are the columns of the tokens relative to others."""
+    shown = rows if len(rows) > 2 else rows[:1]
+    named = [{**row, "name": shown_name(row["name"])} for row in shown]
+    yield Table(table(named, ("name", *AMOUNTS, "used_tokens"), ("text", *AMOUNTS, "used")))
+    heads = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
+    shares = ("single_byte_share", "partial_share", "entropy", "renyi_efficiency")
+    yield Table(table(named, ("name", *PER_TOKEN, *shares), heads))
+    if len(ratios) > 1:
+        names = [row["name"] for row in named]
+        head, *others = ratios
+        yield Table(list(zip([*head, *names], *(column[: len(names) + 1] for column in others), strict=True)))
+    if figures["scripts"]:
+        heads = ("script", *AMOUNTS, "bytes each", "characters", "words")
+        yield Table(table(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), heads))
+    used = figures["total"]["used_tokens"]
+    in_vocab = figures["vocab_tokens"]
+    yield (
+        f"used       {used:,} of {in_vocab:,} tokens ({percent(used / in_vocab)})\n"
+        f"unused     {figures['unused_tokens']:,} tokens\n"
+        f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
+    )
+    share = "the most frequent tokens make up this share of the text"
+    yield Table(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=0, title=share, fold=share)
+    ranks = table(figures["ranks"], ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "of the text"))
+    yield Table(ranks, fold="how much of the vocabulary is used")
+    frequencies = table(figures["frequencies"], ("occurrences", "tokens"), ("occurrences", "tokens"))
+    yield Table(frequencies, fold="how many tokens occur how often")
+    for head, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
+        if tokens:
+            listed = [(str(token["id"]), token["count"], token["bytes"], shown_token(token["token"])) for token in tokens]
+            yield Table([("id", "count", "bytes", head), *listed], left=0, fold=f"{head} tokens", ends_with_tokens=True)
+
+
+@takes(CountingOptions)
+def stats(
+    tokenizer: AnyTokenizer,
+    inputs: Inputs,
+    *,
+    against: AnyTokenizer | Sequence[AnyTokenizer] = (),
+    labels: Mapping[str, str] | None = None,
+    by_script: bool = False,
+    count: int = 10,
+    **options: Unpack[CountingOptions],
+) -> Stats:
+    """Return statistics of a tokenizer on a corpus: compression, use of the vocabulary, and the distribution of tokens.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer or path
+    inputs : path, list of paths, or iterator of texts
+        As for `bpejit.train`.
+    against : Tokenizer, path, or list of these
+        Tokenizers whose numbers of tokens are compared with it.
+    labels : dict of str to str, optional
+        Label of the files that match a glob, such as `{"en/*.txt": "english"}`; they are reported together.
+    by_script : bool
+        Whether to report each Unicode script as well, which takes longer.
+    count : int
+        Number of the most frequent and of the longest tokens.
+    {options}
+
+    Returns
+    -------
+    Stats
+        With `to_dict()` and `to_pandas()`; notebooks and terminals show tables.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
+    """
+    n_shown = arguments.whole_number("count", count, least=0)
+    scripts = arguments.flag("by_script", by_script)
+    tokenizers = given_models([tokenizer, *listed_tokenizers(against)])
+    names = options["names"]
+    tokenizer_names([given.path for given in tokenizers], names)  # checks them before the work
+    work = checked_work(options)
+    first, *others = tokenizers
+    compared = []
+    with repeatable_inputs(inputs, options, labels, times=len(tokenizers)) as (sources, of_files):
+        found = count_inputs(Codec(first.model), sources, labels=of_files, by_script=scripts, **work)
+        for number, other in enumerate(others):
+            turn = (number, len(others))
+            counted = count_inputs(Codec(other.model), sources, labels=of_files, stage="against", turn=turn, **work)
+            compared.append([*(group.total for group in counted.groups.values()), counted.total.total])
+    figures = corpus_stats(first.model, found, n_shown=n_shown)
+    rows: list[Row] = [*figures["groups"], {"name": "total", **figures["total"]}]
+    columns = tokenizer_names([other.path for other in others], names[1:])
+    ratios: list[list[Any]] = [[f"tokens of {shown_name(names[0], 30)} relative to" if names else "tokens relative to"]]
+    against_fields = []
+    for other, name, tokens in zip_longest(others, names[1:], compared):
+        of_rows = [row["tokens"] / n if n else None for row, n in zip(rows, tokens, strict=True)]
+        ratios.append([shown_name(name or other.path, 40), *of_rows])
+        groups = {row["name"]: n for row, n in zip(figures["groups"], tokens, strict=False)}
+        against_fields.append({"tokenizer": other.path, "tokens": tokens[-1], "ratio": of_rows[-1], "groups": groups})
+    fields = {
+        "tokenizer": first.path,
+        "tokenizer_sha256": first.model.sha256,
+        **figures,
+        "against": against_fields,
+        "skipped_records": found.skipped.count,
+    }
+    of_others = [
+        {f"tokens of {name}": tokens[number] for name, tokens in zip(columns, compared, strict=True)}
+        for number in range(len(rows))
+    ]
+    frame = [{**row, **others} for row, others in zip(rows, of_others, strict=True)]
+    return Stats(fields, frame, list(_shown(figures, rows, ratios)), found.skipped)

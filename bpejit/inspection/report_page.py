@@ -398,10 +398,3 @@ def _settings(tokenizers: _Tokenizers, names: Sequence[str]) -> str:
 def _note(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 2000 else f"{text[:2000]} ..."
-
-
-def unique_names(paths: Sequence[str]) -> list[str]:
-    """Return a short name for each path: its last part, with a number if it is repeated."""
-    names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
-    numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
-    return [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]

@@ -1,9 +1,19 @@
-"""Tables of figures, for commands and pages: a row is a dict, and its cells are texts."""
+"""Tables of figures, for commands, pages and notebooks: a row is a dict, and its cells are texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bpejit.errors import UnsupportedError, visible
+from bpejit.extras import import_extra
+from bpejit.inspection.visible_text import plain_text
+
+if TYPE_CHECKING:
+    from bpejit.corpus.blocks import Skipped
 
 Row = dict[str, Any]
 """The fields of a row, by the names that JSON reports have."""
@@ -39,3 +49,124 @@ def cell(row: Row, field: str) -> str:
 def table(rows: Iterable[Row], fields: Sequence[str], heads: Sequence[str]) -> list[Sequence[str]]:
     """Return the heads, and the cells of some fields of each row."""
     return [heads, *([cell(row, field) for field in fields] for row in rows)]
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns of a text on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(character) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def shown_name(name: str, longest: int = 60) -> str:
+    """Return the name of a file or a label with escapes, and only its end if it is long."""
+    text = visible(name)
+    return text if len(text) <= longest else "..." + text[3 - longest :]
+
+
+def shown_token(token: bytes, longest: int = 60) -> str:
+    """Return a token between vertical lines, with escapes, shortened if it is long."""
+    text = plain_text(token[: 4 * longest], "|")
+    return f"|{text}|" if len(text) <= longest and len(token) <= 4 * longest else f"|{text[: longest - 3]}..."
+
+
+class Table(NamedTuple):
+    """A table for display.
+
+    Parameters
+    ----------
+    rows : sequence of sequences
+        Texts and numbers; the first row is the head.
+    left : int
+        Number of columns that are aligned to the left.
+    title : str
+        A line above the table, if the head does not say what the figures are.
+    fold : str
+        What a notebook shows instead of the table until it is clicked.
+    ends_with_tokens : bool
+        Whether the last column has tokens, which are not aligned: their width on a terminal is not known.
+    """
+
+    rows: Sequence[Sequence[object]]
+    left: int = 1
+    title: str = ""
+    fold: str = ""
+    ends_with_tokens: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the table, whose columns are separated by two spaces."""
+        if self.title:
+            yield self.title
+        cells = [list(map(figure, row)) for row in self.rows]
+        tokens = [row.pop() for row in cells] if self.ends_with_tokens else []
+        widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+        for number, row in enumerate(cells):
+            parts = []
+            for index, (text, width) in enumerate(zip(row, widths, strict=True)):
+                blank = " " * (width - display_width(text))
+                parts.append(text + blank if index < self.left else blank + text)
+            yield "  ".join(parts + tokens[number : number + 1]).rstrip()
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        lines = []
+        for number, row in enumerate(self.rows):
+            tag = "td" if number else "th"
+            for index, value in enumerate(row):
+                is_left = index < self.left or (self.ends_with_tokens and index == len(row) - 1)
+                style = f"text-align:{'left' if is_left else 'right'};white-space:pre;padding:2px 8px"
+                lines.append(f'{"" if index else "<tr>"}<{tag} style="{style}">{escape(figure(value))}</{tag}>')
+        table = f'<table style="margin:0 0 1em">{"".join(lines)}</table>'
+        return f"<details><summary>{escape(self.fold)}</summary>{table}</details>" if self.fold else table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shown:
+    """A result that is shown as tables: as text on a terminal, and in a notebook as HTML.
+
+    Parameters
+    ----------
+    fields : dict
+        Everything, as the JSON report of the command has it.
+    rows : list of dict
+        The main figures: a row for each file or label and the last one for all, or for each tokenizer.
+    blocks : list of Table or str
+        The tables and lines that are shown.
+    skipped : Skipped
+        Records without text.
+    """
+
+    fields: Row
+    rows: list[Row]
+    blocks: list[Table | str]
+    skipped: Skipped
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the result, with an empty one between two blocks."""
+        for number, block in enumerate(self.blocks):
+            if number:
+                yield ""
+            yield from block.split("\n") if isinstance(block, str) else block.lines()
+
+    def to_dict(self) -> Row:
+        """Return everything, with the fields that the command of the same name writes as JSON."""
+        return dict(self.fields)
+
+    def to_pandas(self) -> Any:
+        """Return the main figures as a data frame of pandas.
+
+        Raises
+        ------
+        UnsupportedError
+            If pandas is not installed.
+        """
+        return import_extra("pandas", "a data frame", extra="", error=UnsupportedError).DataFrame(self.rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<pre>{escape(block)}</pre>" if isinstance(block, str) else block.html() for block in self.blocks)

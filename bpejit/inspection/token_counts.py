@@ -1,32 +1,138 @@
-"""Count the tokens of inputs, at the speed of encoding."""
+"""Count the tokens of inputs, at the speed of encoding; the arguments of the functions that do so."""
 
 from __future__ import annotations
 
 import fnmatch
+import os
+import shutil
+import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arguments import no_progress
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped, check_texts
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
-from bpejit.corpus.sources import Source, total_bytes
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.input_streams import STANDARD_INPUT
+from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
+from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten
+from bpejit.formats.any_format import load_model
+from bpejit.inspection.names import Naming
 from bpejit.inspection.scripts import OTHER, SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.tables import Row
 from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
+from bpejit.model import Model
+from bpejit.options import chosen
+from bpejit.storage.files import StrPath
+
+
+class HasModel(Protocol):
+    """A tokenizer, as `bpejit.Tokenizer` is one."""
+
+    @property
+    def model(self) -> Model:
+        """The model of the tokenizer."""
+
+
+AnyTokenizer = HasModel | StrPath
+"""A tokenizer, or the path of one."""
+
+
+class CountingOptions(Naming, ReadingOptions, LocalWork, total=False):
+    """The options of the functions that count tokens."""
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """The model of a tokenizer that a user gave, and its path; for an object `tokenizer`, with a number after the first."""
+
+    path: str
+    model: Model
+
+
+def given_models(tokenizers: Sequence[Any]) -> list[GivenModel]:
+    """Return the models of tokenizers that a user gave as objects or paths.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, TokenizerFormatError
+    """
+    found = []
+    n_objects = 0
+    for given in tokenizers:
+        model = getattr(given, "model", None)
+        if isinstance(given, GivenModel):
+            found.append(given)
+        elif isinstance(model, Model):
+            n_objects += 1
+            found.append(GivenModel("tokenizer" if n_objects == 1 else f"tokenizer {n_objects}", model))
+        elif isinstance(given, (str, os.PathLike)):
+            path = arguments.path("tokenizer", given)
+            found.append(GivenModel(path, load_model(path)))
+        else:
+            expected = "a Tokenizer, or the path of one"
+            raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")
+    return found
+
+
+def listed_tokenizers(value: Any) -> list[Any]:
+    """Return the tokenizers of the argument `against`: one, or a sequence of them."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+@contextmanager
+def repeatable_inputs(
+    inputs: Inputs | None, options: Mapping[str, Any], labels: Mapping[str, str] | None, *, times: int
+) -> Iterator[tuple[list[Source], dict[str, str]]]:
+    """Return a context manager that yields the sources of inputs, which can be read several `times`, and their labels.
+
+    If they are read more than once, standard input and pipes are copied to temporary files, whose labels are their names, and
+    texts are kept in memory. Without inputs there are no sources.
+    """
+    found: list[Source] = []
+    all_labels = dict(labels or {})
+    if inputs is None or (isinstance(inputs, (list, tuple)) and not inputs):
+        if all_labels:
+            raise OptionError("labels groups inputs, and there are none; expected some: name them, or leave `labels=` out")
+        yield found, all_labels
+        return
+    contents = Contents(**chosen(ReadingOptions, options))
+    with ExitStack() as copies:
+        for number, source in enumerate(find_sources(inputs, contents)):
+            if times == 1 or source.size is not None:
+                found.append(source)
+            elif source.texts is not None:
+                found.append(replace(source, texts=list(source.texts)))  # type: ignore[arg-type] # which is only iterated
+            else:
+                copy = Path(copies.enter_context(tempfile.TemporaryDirectory(prefix="bpejit-"))) / str(number)
+                stream = sys.stdin.buffer if source.path == STANDARD_INPUT else Path(source.path).open("rb")  # noqa: SIM115
+                with stream as file, copy.open("wb") as target:
+                    shutil.copyfileobj(file, target, 1 << 20)
+                all_labels[str(copy)] = source.path
+                found += find_sources([copy], contents)
+        yield found, all_labels
+
 
 _Used = tuple[Array, Array]
 """The ids that occur, and how often, int64 [used] each, in ascending order."""
@@ -213,7 +319,10 @@ def count_inputs(
     by_script: bool = False,
     workers: int | None = None,
     engine: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
     report: Progress = no_progress,
+    stage: str = "encode",
+    turn: tuple[int, int] = (0, 1),
 ) -> InputCounts:
     """Encode inputs and count their tokens.
 
@@ -225,9 +334,13 @@ def count_inputs(
         Label of the files that match a glob, of which there must be one. Other files are labeled by their paths.
     by_script : bool
         Whether to count by script as well.
-    workers, engine
+    workers, engine, chunk_bytes
         How the work is distributed (see `bpejit.engines`). The result does not depend on it.
     report : callable
+    stage : str
+        Its name for the progress.
+    turn : tuple of (int, int)
+        How many tokenizers have counted the inputs before in the same stage, and how many do so in all.
 
     Raises
     ------
@@ -248,7 +361,7 @@ def count_inputs(
         releases_gil=splitter.automaton is not None,
         returns_arrays=True,
     )
-    chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
+    chunker = Chunker(splitter, chunk_bytes=chunk_bytes, group_files=False)
     job = CountTokensJob(encoder, by_script)
     begun: deque[int] = deque()  # the source of each chunk whose result is awaited
 
@@ -258,7 +371,14 @@ def count_inputs(
                 begun.append(index)
                 yield chunk
 
-    report("encode", 0, total, "bytes")
+    def tell(n_read: int) -> None:
+        before, n_turns = turn
+        if total is None:
+            report(stage, n_read, None, "bytes")
+        else:
+            report(stage, before * total + n_read, n_turns * total, "bytes")
+
+    tell(0)
     nothing = np.zeros(0, np.int64)
     groups = dict.fromkeys(names, TokenCounts(nothing, nothing, TextMeasures()))  # also of sources without chunks
     sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
@@ -278,7 +398,7 @@ def count_inputs(
                 sums += 0 if result.by_script is None else result.by_script
                 done += result.n_read
                 skipped += result.skipped
-                report("encode", done, total, "bytes")
+                tell(done)
             measures = measures.beside(text)
         groups[name] = TokenCounts(*sum_counts(parts, size), measures)
     merged = sum_counts([(counts.ids, counts.counts) for counts in groups.values()], size)

@@ -25,6 +25,7 @@ INSTANCES = {"workspace": "WorkspaceArrays"}
 
 SAME_NAME = {
     "extend": "the public function, and the command `bpejit extend`",
+    "compare": "the public function, and the command `bpejit compare`",
     "count": "the public function, and the command `bpejit count`",
     "clear": "`jit.upkeep` implements `bpejit cache clear`",
     "decode": "commands `bpejit decode` and `bpejit subword decode`, and Tensor2Tensor's tokenizer",
@@ -34,7 +35,9 @@ SAME_NAME = {
     "load": "the public function, and two of `bpejit.jit` that are called with their module",
     "main": "entry points of two packages",
     "read": "called with the name of its module, or in a script of its own",
+    "report": "the public function, and the command `bpejit report`",
     "split": "the public function, and the command `bpejit split`",
+    "stats": "the public function, and the command `bpejit stats`",
     "train": "the public function, and the commands `bpejit train` and `bpejit subword train`",
     "verify": "the public function, and the command `bpejit verify`",
 }

@@ -1,0 +1,310 @@
+"""Several tokenizers beside each other: `bpejit.compare` and `bpejit.report`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from bpejit import arguments
+from bpejit.corpus.blocks import NOTHING_SKIPPED
+from bpejit.corpus.input_paths import Inputs
+from bpejit.encoding.codec import Codec
+from bpejit.engines.work_options import checked_work
+from bpejit.errors import OutputError
+from bpejit.inspection.corpus_stats import token_figures
+from bpejit.inspection.differing_texts import find_differing_texts, read_sample
+from bpejit.inspection.names import tokenizer_names
+from bpejit.inspection.plots import new_axes
+from bpejit.inspection.report_page import ReportedTokenizer, report_page
+from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
+from bpejit.inspection.token_counts import (
+    AnyTokenizer,
+    CountingOptions,
+    GivenModel,
+    InputCounts,
+    count_inputs,
+    given_models,
+    listed_tokenizers,
+    repeatable_inputs,
+)
+from bpejit.inspection.token_rows import ShownText, token_rows
+from bpejit.inspection.vocabulary_measures import compare_vocabularies, token_properties
+from bpejit.options import takes
+from bpejit.storage.files import StrPath, replacing
+from bpejit.storage.outputs import check_outputs, is_standard_output
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+N_SAMPLES = 6
+"""Inputs whose beginning a report shows."""
+
+SAMPLE_BYTES = 600
+"""Bytes of a sample text."""
+
+N_DIFFERING = 6
+"""Texts of a report that two tokenizers encode most differently."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
+    """Two tokenizers beside each other, as `bpejit.compare` returns them.
+
+    Parameters
+    ----------
+    fields, rows, blocks, skipped
+        As for `Shown`.
+    titles : sequence of str
+        `A` and `B`, each with the name of a tokenizer.
+    texts : list of (str, list of ShownText)
+        The texts that differ most: a line about each, and its tokens with both tokenizers.
+    """
+
+    titles: Sequence[str]
+    texts: Sequence[tuple[str, list[ShownText]]]
+
+    def __repr__(self) -> str:
+        parts = [super().__repr__()]
+        for line, shown in self.texts:
+            parts += ["", line]
+            for title, text in zip(self.titles, shown, strict=True):
+                parts += [f"  {title}", f"  {text!r}"]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        parts = [super()._repr_html_()]
+        for line, shown in self.texts:
+            parts.append(f"<p>{escape(line)}</p>")
+            for title, text in zip(self.titles, shown, strict=True):
+                parts += [f"<div><b>{escape(title)}</b></div>", text._repr_html_()]
+        return "".join(parts)
+
+
+@takes(CountingOptions)
+def compare(
+    first: AnyTokenizer,
+    second: AnyTokenizer,
+    inputs: Inputs | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    count: int = 10,
+    n_texts: int = 3,
+    **options: Unpack[CountingOptions],
+) -> Comparison:
+    """Compare two tokenizers: their vocabularies, the order of their merges, and how they encode texts.
+
+    Parameters
+    ----------
+    first, second : Tokenizer or path
+    inputs : path, list of paths, or iterator of texts, optional
+        As for `bpejit.train`. The texts that differ most are looked for in the first 4 MB of each input.
+    labels : dict of str to str, optional
+        As for `bpejit.stats`.
+    count : int
+        Number of tokens and ranks to list.
+    n_texts : int
+        Number of differing texts to find.
+    {options}
+
+    Returns
+    -------
+    Comparison
+        With `to_dict()` and `to_pandas()`; notebooks and terminals show tables.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
+    """
+    n_rows = arguments.whole_number("count", count, least=0)
+    most = arguments.whole_number("n_texts", n_texts, least=0)
+    given = given_models([first, second])
+    names = tokenizer_names([entry.path for entry in given], options["names"])
+    titles = [f"{letter} {shown_name(name, 30)}" for letter, name in zip("AB", names, strict=True)]
+    work = checked_work(options)
+    with repeatable_inputs(inputs, options, labels, times=3) as (sources, of_files):
+        vocabulary = compare_vocabularies(given[0].model, given[1].model, n_rows=n_rows)
+        codecs = [Codec(entry.model) for entry in given]
+        turns = enumerate(codecs) if sources else ()
+        counts = [count_inputs(codec, sources, labels=of_files, turn=(at, 2), **work) for at, codec in turns]
+        differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=most) if most else []
+    groups = _compared_groups(counts)
+    texts = []
+    for row in differing:
+        ours, theirs = row["tokens"]
+        shown = [ShownText(token_rows(codec, row["text"])) for codec in codecs]
+        texts.append((f"{shown_name(row['path'])}: {ours} and {theirs} tokens, ratio {row['ratio']:.2f}", shown))
+    tokens = [[[token.data for token in text.rows] for text in shown] for _, shown in texts]
+    fields = {
+        "tokenizers": _hashes(given),
+        "vocabulary": vocabulary,
+        "groups": groups[:-1],
+        "texts": [{**row, "tokens": of_text} for row, of_text in zip(differing, tokens, strict=True)],
+        "skipped_records": counts[0].skipped.count if counts else 0,
+    }
+    rows = []
+    for row in groups:
+        of_row = {f"tokens of {title}": n for title, n in zip(titles, row["tokens"], strict=True)}
+        rows.append({"name": row["name"], "bytes": row["bytes"], **of_row, "ratio": row["ratio"]})
+    blocks = list(_compared_tables(given, vocabulary, titles, groups, n_rows))
+    return Comparison(fields, rows, blocks, counts[0].skipped if counts else NOTHING_SKIPPED, titles, texts)
+
+
+def _hashes(given: Sequence[GivenModel]) -> list[dict[str, str]]:
+    return [{"path": entry.path, "sha256": entry.model.sha256} for entry in given]
+
+
+def _compared_groups(counts: Sequence[InputCounts]) -> list[Row]:
+    """Return the numbers of tokens of each file or label and of the whole text, with two tokenizers, and their ratios."""
+    if not counts:
+        return []
+    first, second = ({**of.groups, "total": of.total} for of in counts)
+    rows = []
+    for (name, ours), theirs in zip(first.items(), second.values(), strict=True):
+        ratio = ours.total / theirs.total if theirs.total else None
+        rows.append({"name": name, "bytes": ours.measures.bytes, "tokens": [ours.total, theirs.total], "ratio": ratio})
+    return rows
+
+
+def _compared_tables(
+    given: Sequence[GivenModel], found: Row, titles: Sequence[str], groups: Sequence[Row], count: int
+) -> Iterator[Table | str]:
+    """Yield the tables of a comparison, and lines about what two vocabularies share."""
+    sizes = [len(entry.model.tokens) for entry in given]
+    common = found["shared"]
+    alone = (found["only_first"], found["only_second"])
+    yield Table(
+        [
+            ("vocabulary", *titles),
+            ("tokens", *sizes),
+            ("shared", *(f"{common:,} ({percent(common / size)})" for size in sizes)),
+            ("alone", *map(len, alone)),
+            ("special alone", len(found["only_first_special"]), len(found["only_second_special"])),
+        ]
+    )
+    lines = [
+        f"{found['same_ids']:,} shared tokens have the same id",
+        f"the first {found['same_merges']:,} merges are the same",
+        f"rank correlation of the shared tokens  {figure(found['rank_correlation'])}",
+    ]
+    for title, tokens in zip(titles, alone, strict=True):
+        if tokens and count:
+            shown = "  ".join(shown_token(token, 30) for token in tokens[:count])
+            lines.append(f"only in {title}  {shown}{'  ...' if len(tokens) > count else ''}")
+    yield "\n".join(lines)
+    if found["ranks"]:
+        rows = [("rank", titles[0], "rank in B", titles[1], "rank in A")]
+        for row in found["ranks"]:
+            left, right = ("-" if row[name] is None else shown_token(row[name], 30) for name in ("first", "second"))
+            ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_of_first", "rank_of_second")]
+            rows.append((str(row["rank"]), left, ranks[0], right, ranks[1]))
+        yield Table(rows, left=5)
+    if groups:
+        heads = ("text", "bytes", *(f"tokens of {title}" for title in titles), "ratio")
+        shown_rows = groups if len(groups) > 2 else groups[:1]
+        yield Table([heads, *((shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in shown_rows)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Shown):
+    """A page about a tokenizer, as `bpejit.report` returns it; a notebook shows it in a frame.
+
+    Parameters
+    ----------
+    fields, rows, blocks, skipped
+        As for `Shown`; there are no blocks.
+    page : str
+        HTML that loads nothing.
+    """
+
+    page: str
+
+    def save(self, path: StrPath, *, overwrite: bool = False) -> None:
+        """Write the page to a file; `-` is standard output.
+
+        Raises
+        ------
+        OutputError
+            If the file cannot be written, or exists and `overwrite` is False.
+        """
+        out = arguments.path("path", path, error=OutputError)
+        check_outputs([out], inputs=[], overwrite=arguments.flag("overwrite", overwrite))
+        if is_standard_output(out):
+            sys.stdout.buffer.write(self.page.encode())
+            return
+        with replacing(out) as file:
+            file.write(self.page.encode())
+
+    def __repr__(self) -> str:
+        names = " and ".join(row["name"] for row in self.rows)
+        return f"<bpejit.Report about {names}: {len(self.page):,} characters of HTML; save(path) writes them>"
+
+    def _repr_html_(self) -> str:
+        style = "width:100%;height:640px;border:1px solid #8884"
+        return f'<iframe srcdoc="{escape(self.page, quote=True)}" style="{style}"></iframe>'
+
+
+@takes(CountingOptions)
+def report(
+    tokenizer: AnyTokenizer,
+    inputs: Inputs | None = None,
+    *,
+    against: AnyTokenizer | Sequence[AnyTokenizer] = (),
+    labels: Mapping[str, str] | None = None,
+    **options: Unpack[CountingOptions],
+) -> Report:
+    """Make a page about a tokenizer: figures, plots, all tokens with their counts and merge trees, and sample texts.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer or path
+    inputs : path, list of paths, or iterator of texts, optional
+        As for `bpejit.train`.
+    against, labels
+        As for `bpejit.stats`.
+    {options}
+
+    Returns
+    -------
+    Report
+        A notebook shows it, `save(path)` writes it, and `to_pandas()` has a row for each tokenizer.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
+    UnsupportedError
+        If matplotlib is not installed.
+    """
+    new_axes()  # if matplotlib is missing, before the work
+    given = given_models([tokenizer, *listed_tokenizers(against)])
+    names = tokenizer_names([entry.path for entry in given], options["names"])
+    work = checked_work(options)
+    tokenizers = []
+    rows = []
+    with repeatable_inputs(inputs, options, labels, times=len(given) + 2) as (sources, of_files):
+        codecs = [Codec(entry.model) for entry in given]
+        for number, (name, codec) in enumerate(zip(names, codecs, strict=True)):
+            model = codec.model
+            row: Row = {"name": name, "vocab_tokens": len(model.vocab), "sha256": model.sha256}
+            counts = None
+            if sources:
+                turn = (number, len(given))
+                counts = count_inputs(codec, sources, labels=of_files, by_script=True, turn=turn, **work)
+                row |= token_figures(counts.total, token_properties(model), len(model.vocab))
+            tokenizers.append(ReportedTokenizer(name, codec, counts))
+            rows.append(row)
+        samples = [b"\n".join(read_sample(codecs[0], source, SAMPLE_BYTES)) for source in sources[:N_SAMPLES]]
+        others = codecs[1:2] if sources else []
+        differing = [row for other in others for row in find_differing_texts(codecs[0], other, sources, n_texts=N_DIFFERING)]
+    page = report_page(tokenizers, [sample for sample in samples if sample], differing)
+    counted = tokenizers[0].counts
+    skipped = NOTHING_SKIPPED if counted is None else counted.skipped
+    fields = {
+        "bytes": len(page.encode()),
+        "tokenizers": _hashes(given),
+        "tokens": None if counted is None else counted.total.total,
+        "skipped_records": skipped.count,
+    }
+    return Report(fields, rows, [], skipped, page)

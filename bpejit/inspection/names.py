@@ -1,0 +1,50 @@
+"""The names of tokenizers and texts in reports."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from bpejit.errors import OptionError, shorten
+from bpejit.options import Option
+
+
+class Naming(TypedDict, total=False):
+    """How reports name tokenizers."""
+
+    names: Annotated[
+        tuple[str, ...],
+        Option(
+            (),
+            """Names of the tokenizers in their order. By default, and for those without one, a name is the last part of the
+            path.""",
+            "Name of a tokenizer in the report; may be repeated, in the order of the tokenizers.",
+            kind="sequence of str",
+            flag="--name",
+        ),
+    ]
+
+
+def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Return a name for each tokenizer: those that are given, and then the last part of the path, with a number if repeated.
+
+    Raises
+    ------
+    OptionError
+        If there are more names than tokenizers, or if two are the same.
+    """
+    if len(names) > len(paths):
+        raise OptionError(
+            f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
+            "one for each: remove the others, or name more tokenizers"
+        )
+    found = [*names, *unique_names(paths)[len(names) :]]
+    twice = [name for name in names if found.count(name) > 1]
+    if twice:
+        raise OptionError(f"names has {shorten(twice[0])} for two tokenizers; expected different names: change one of them")
+    return found
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Return a short name for each path: its last part, with a number if it is repeated."""
+    names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
+    numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
+    return [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]
