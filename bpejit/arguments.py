@@ -341,7 +341,10 @@ def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
 
 
 def progress(value: Any) -> Callable[[str, int, int | None, str], None]:
-    """Return the argument `progress` as a callback: for True one that writes a line to standard error, by default a no-op."""
+    """Return the argument `progress` as a callback: by default a no-op, and for True one that writes a line to standard error.
+
+    The decorator `bpejit.progress_bar.showing_progress` replaces True where there may be a bar instead.
+    """
     if value is None or value is False:
         return no_progress
     if value is True:

@@ -13,12 +13,14 @@ from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.job_folder import MANIFEST, job_folder, read_record
 from bpejit.jobs.job_manifest import manifest_path
 from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.progress_bar import showing_progress
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
     from bpejit.t2t.datagen.generation import GenerationReport
 
 
+@showing_progress
 @arguments.explain_wrong_arguments
 def combine(
     out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | bool | None = None

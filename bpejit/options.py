@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, get_args
 
 from bpejit import arguments
+from bpejit.progress_bar import showing_progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -110,6 +111,7 @@ def takes(group: type) -> Callable[[Function], Function]:
     defaults = {name: option.default for name, (_, option) in options.items()}
 
     def decorate(function: Function) -> Function:
+        shown = showing_progress(function) if "progress" in options else function
         signature = inspect.signature(function)
         *own, rest = signature.parameters.values()
         named = [
@@ -121,7 +123,7 @@ def takes(group: type) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def called(*args: Any, **given: Any) -> Any:
             arguments.bound(function.__name__, full, args, given)
-            return function(*args, **(defaults | given))
+            return shown(*args, **(defaults | given))
 
         called.__signature__ = full  # type: ignore[attr-defined]
         kinds = {name: kind for name, (kind, _) in options.items()}

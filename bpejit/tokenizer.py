@@ -31,6 +31,7 @@ from bpejit.model import Model
 from bpejit.options import chosen, takes
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
+from bpejit.progress_bar import showing_progress
 from bpejit.registry import AUTO
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
@@ -784,6 +785,7 @@ class Tokenizer:
         decoder = self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens)
         return decode_stream(decoder, arguments.ids("ids", ids))
 
+    @showing_progress
     def decode_file(
         self,
         path: str | os.PathLike[str],

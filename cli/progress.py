@@ -8,31 +8,22 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bpejit.errors import visible
 from bpejit.jit.listening import compiling_time, pausing, prepare_with, working_time
+from bpejit.progress_bar import (
+    ProgressBar,
+    Stage,
+    format_bytes as format_bytes,
+    format_rate as format_rate,
+    format_seconds as format_seconds,
+)
 
 from .reporting import this_command, with_option_names, write_event, write_json, write_message
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar, TaskID
-
-
 LINE_SECONDS = 10.0
 """Seconds between two lines about the progress, where there is no terminal."""
-
-
-def format_bytes(count: float) -> str:
-    """Return a number of bytes as text: `812 bytes`, `3.4 MB` (powers of ten)."""
-    if count < 1000:
-        return f"{count:.0f} bytes"
-    for unit in ("kB", "MB", "GB"):
-        count /= 1000
-        if count < 999.95:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:.1f} TB"
 
 
 def format_estimate(count: float) -> str:
@@ -40,65 +31,13 @@ def format_estimate(count: float) -> str:
     return f"{int(float(f'{count:.3g}')):,}"
 
 
-def format_seconds(seconds: float) -> str:
-    """Return a time as text: `0.03 s`, `12.3 s`, `3 min 20 s`."""
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
-
-
-def format_rate(count: float, seconds: float, unit: str) -> str:
-    """Return a rate as text: `210 MB/s` for bytes, `44,000 merges/s` for other units."""
-    rate = count / max(seconds, 1e-9)
-    if unit == "bytes":
-        return f"{rate / 1e6:.3g} MB/s" if rate < 1e9 else f"{rate / 1e6:,.0f} MB/s"
-    return f"{rate:,.0f} {unit}/s"
-
-
 def counted(count: int, noun: str) -> str:
     """Return a number and what is counted: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-@dataclass
-class Stage:
-    """One stage of a command: progress and elapsed time."""
-
-    name: str
-    unit: str
-    begun: float
-    done: int = 0
-    total: int | None = None
-    seconds: float = 0.0
-    task: TaskID | None = None
-
-    @property
-    def seconds_left(self) -> float | None:
-        """The expected time until the end of the stage; None if it is not known."""
-        if self.total is None or not self.done or self.seconds <= 0:
-            return None
-        return max(self.total - self.done, 0) * self.seconds / self.done
-
-    @property
-    def rate(self) -> str:
-        """The rate of the stage; empty for kernels, which differ."""
-        return "" if self.unit == "kernels" else format_rate(self.done, self.seconds, self.unit)
-
-    def amount(self) -> str:
-        """Return what is done: `1.2 GB of 30.0 GB`."""
-        done, total = (format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0))
-        return done + (f" of {total}" if self.total else "") + ("" if self.unit == "bytes" else f" {self.unit}")
-
-    def describe(self) -> str:
-        """Return a summary: `count 0.41 s (210 MB/s)`."""
-        return f"{self.name} {format_seconds(self.seconds)} ({format_rate(self.done, self.seconds, self.unit)})"
-
-
-class Progress:
-    """Progress callback for the library, called as `progress(stage, done, total, unit)`.
+class Progress(ProgressBar):
+    """Progress callback of a command.
 
     On a terminal each stage has a bar with amount, rate and time left, which is removed when the command ends. Elsewhere
     a line with the same figures appears every ten seconds. With `--quiet` nothing is printed at all, with `--json` the summary
@@ -106,19 +45,17 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.stages: dict[str, Stage] = {}  # so far, in order
+        self._state = this_command()
+        is_plain = self._state.quiet or self._state.log_json
+        super().__init__(wanted=not is_plain and sys.stderr.isatty(), transient=True)
         self.command = ""  # that continues the job of this one; empty if it runs none
         self.n_compiled = 0  # kernels
-        self._state = this_command()
         self._compile_reported = False
         self._expected_time = "a minute"
         self._compiled_before = compiling_time()
-        self._last = self._begun = working_time()
+        self._begun = self._last
         self._ended: tuple[float, float] | None = None  # when the command was done: times of working and of compiling
         self._last_line = time.perf_counter()
-        self._others: dict[str, int] = {}
-        self._bar: Bar | None = None
-        self._wants_bar = not self._state.quiet and sys.stderr.isatty() and not self._state.log_json
 
     @property
     def seconds(self) -> float:
@@ -130,35 +67,8 @@ class Progress:
         """Time that the command spent compiling kernels for this machine, or waiting for that."""
         return (compiling_time() if self._ended is None else self._ended[1]) - self._compiled_before
 
-    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
-        """Record a progress report."""
-        now = working_time()
-        if self._wants_bar and self._bar is None:
-            # Not earlier: the bar starts a thread, and the library forks its workers before its first report.
-            self._bar = _make_bar()
-            self._bar.start()
-        state = self.stages.get(stage)
-        if state is None:
-            # A first report with nothing done marks the start of a stage. Otherwise the stage started with the last report.
-            state = self.stages[stage] = Stage(stage, unit, now if done == 0 else self._last)
-            if self._bar is not None:
-                state.task = self._bar.add_task(stage, total=total, shown="")
-        state.done, state.total, state.seconds = done, total, now - state.begun
-        self._last = now
-        self._show(state, self._bar)
-
-    def details(self, **others: int) -> None:
-        """Record further counts of the current stage, such as `tokens`, whose rates are shown."""
-        self._others = others
-
-    def _show(self, stage: Stage, bar: Bar | None, **options: Any) -> None:
-        """Show the progress of a stage in a bar, or as a line if there is none and the last line is long ago."""
-        n_tokens = self._others.get("tokens")
-        tokens = format_rate(n_tokens, stage.seconds, "tokens") if n_tokens and stage.seconds else ""
-        if bar is not None and stage.task is not None:
-            shown = f"{stage.amount()}  {stage.rate if stage.done and stage.seconds else ''}{'  ' + tokens if tokens else ''}"
-            bar.update(stage.task, completed=stage.done, total=stage.total, shown=shown, **options)
-            return
+    def show_line(self, stage: Stage, tokens: str) -> None:
+        """Write a line about a stage, if the last one is long ago."""
         now = time.perf_counter()
         if now - self._last_line < LINE_SECONDS:
             return
@@ -227,11 +137,11 @@ class Progress:
             return
         self.compiled("start", 0.0)
         stage = Stage("compile", "kernels", working_time())
-        bar = _make_bar(auto_refresh=False) if self._wants_bar and self._bar is None else None  # without a thread: see above
+        bar = self.new_bar(auto_refresh=False) if self._wanted and self._bar is None else None  # without a thread
 
         def report(done: int, total: int | None) -> None:
             stage.done, stage.total = done, total
-            self._show(stage, bar, refresh=True)
+            self.show(stage, bar, refresh=True)
 
         with bar or nullcontext(), pausing():
             if bar is not None:
@@ -241,9 +151,7 @@ class Progress:
     def close(self) -> None:
         """Remove the bar, and ignore further reports."""
         self._ended = working_time(), compiling_time()
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        super().close()
 
 
 @contextmanager
@@ -275,19 +183,3 @@ def watch() -> Iterator[Progress]:
             advice = "unset it" if problem.endswith("turns the cache off") else advice
             later = f"the result could not be stored, and later runs compile again: {problem}: {advice}"
         progress.message(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
-
-
-def _make_bar(*, auto_refresh: bool = True) -> Bar:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    return Bar(
-        TextColumn("{task.description:>7}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[shown]}", markup=False, table_column=Column(no_wrap=True)),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        console=Console(stderr=True),
-        transient=True,
-        auto_refresh=auto_refresh,
-    )

@@ -26,6 +26,7 @@ from bpejit.counting.tsv import format_lines, read_lines
 from bpejit.engines.base import Progress
 from bpejit.errors import CountsError, OutputError
 from bpejit.options import takes
+from bpejit.progress_bar import showing_progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.storage.files import read_error, replacing
@@ -303,6 +304,7 @@ def _names(counts: Sequence[Counts]) -> list[str]:
     ]
 
 
+@showing_progress
 def merge_counts(
     paths: Sequence[StrPath],
     out: StrPath,
@@ -326,7 +328,7 @@ def merge_counts(
     allow_repeated_inputs : bool, default False
         Whether the same input (path, size and hash) may be in several files, and is then counted as often.
     progress : callable or bool, optional
-        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
+        As for `bpejit.train`.
 
     Returns
     -------

@@ -23,7 +23,8 @@ class ProgressOption(TypedDict, total=False):
         Progress | bool | None,
         Option(
             None,
-            "Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.",
+            """Called as `progress(stage, done, total, unit)`. True shows a bar on a terminal or in a notebook, and a line on
+            standard error elsewhere.""",
             kind="callable or bool",
         ),
     ]

@@ -45,3 +45,23 @@ def test_plots_are_shown_once(magic):
     assert several == 2 * ["text/plain", "image/png"]
     assert saved == []
     assert left == ["stdout"]
+
+
+def test_progress_is_one_display_that_is_updated():
+    trained, counted, quiet = run(
+        "tokenizer = bpejit.train_from_iterator(['some words'] * 999, vocab_size=265, progress=True)",
+        "counts = bpejit.count(iter(['some words'] * 999), progress=True)",
+        "bpejit.count(iter(['some words']), progress=False);",
+    )
+    assert trained == counted == ["text/plain", "text/html"]
+    assert quiet == []
+
+
+def test_results_are_shown_as_html():
+    shown = run(
+        "bpejit.stats(tokenizer, texts(), against=tokenizer)",
+        "bpejit.compare(tokenizer, tokenizer, texts())",
+        "bpejit.report(tokenizer, texts())",
+        "tokenizer.show('some words')",
+    )
+    assert shown == 4 * [["text/plain", "text/html"]]
