@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -81,7 +80,10 @@ def test_readme_is_short():
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_page_of_large_corpora(shell):
     """Run the commands for one machine and for sixteen, with a stand-in for Slurm."""
-    one, sixteen = blocks((ROOT / "docs" / "large-corpora.md").read_text(encoding="utf-8"), "sh")
+    page = (ROOT / "docs" / "large-corpora.md").read_text(encoding="utf-8")
+    one, sixteen = blocks(page, "sh")
+    (making,) = blocks(page, "console")
+    shell(making.removeprefix("$ "))
     tools = shell.folder.parent / "tools"
     (tools / "sbatch").write_text(
         '#!/bin/sh\nexport SLURM_ARRAY_TASK_COUNT=2\nfor i in 0 1; do SLURM_ARRAY_TASK_ID=$i sh -ec "$3" || exit 1; done\n',
@@ -89,7 +91,6 @@ def test_page_of_large_corpora(shell):
     )
     (tools / "sbatch").chmod(0o755)
     text = (shell.folder / "corpus.txt").read_text(encoding="utf-8") + "\n<|endoftext|>\n"
-    (shell.folder / "corpus").mkdir()
     for number in range(12):  # two numbers end like others
         (shell.folder / "corpus" / f"{number}.txt").write_text(text, encoding="utf-8")
     found, counted = [], []
@@ -106,20 +107,18 @@ def test_page_of_large_corpora(shell):
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_page_of_corpora(shell, monkeypatch):
-    documents = (shell.folder / "corpus.txt").read_text(encoding="utf-8").split("<|endoftext|>")
-    records = [{"text": text, "id": k, "meta": {"url": f"file:{k}"}} for k, text in enumerate(documents)]
-    (shell.folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    (shell.folder / "lines.txt.gz").write_bytes(gzip.compress("\n".join(documents).encode()))
     page = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
+    making, example = blocks(page, "python")
+    monkeypatch.chdir(shell.folder)
+    names: dict[str, object] = {}
+    exec(compile(making, "docs/corpora.md", "exec"), names)
     for session in blocks(page, "console"):
         assert all(line.startswith("$ bpejit ") for line in session.splitlines())
         shell(session.replace("$ bpejit", "bpejit"))
     assert (shell.folder / "tokens.bin").stat().st_size > (shell.folder / "remote.bin").stat().st_size
     columns = pyarrow.parquet.read_table(shell.folder / "tokens.parquet").select(["id", "meta.url"])
-    assert columns.to_pylist() == [{"id": number, "meta.url": f"file:{number}"} for number in range(len(documents))]
-    monkeypatch.chdir(shell.folder)
-    (example,) = blocks(page, "python")
-    names: dict[str, object] = {}
+    assert columns.to_pylist() == [{"id": number, "meta.url": f"file:{number}"} for number in range(names["number"] + 1)]
+    assert names["number"] == 787
     exec(compile(example, "docs/corpora.md", "exec"), names)
     assert names["report"].documents == 200
     assert names["tokenizer"].vocab == names["same"].vocab
@@ -157,6 +156,29 @@ def test_readme_in_python(shell, monkeypatch):
     assert names["tokenizer"].decode(np.load("ids.npy").tolist()) == (shell.folder / "demo" / "texts.txt").read_bytes().decode()
     (example,) = blocks(README, "python")
     assert len(example.strip().splitlines()) <= 8
+
+
+def words(line: str) -> str:
+    return " ".join(line.split())
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_tutorial(shell, monkeypatch, capsys):
+    """Run all examples; what the page shows of the output is in it, but for the number of spaces."""
+    pytest.importorskip("matplotlib")
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    sessions = "".join(blocks(page, "console"))
+    assert all(line.startswith("$ ") for line in sessions.splitlines())
+    printed = {words(line) for line in shell("".join(line[2:] for line in sessions.splitlines(keepends=True))).splitlines()}
+    shown = [words(line) for block in blocks(page, "text") for line in block.splitlines()]
+    assert [line for line in shown if line not in printed] == []
+    monkeypatch.chdir(shell.folder)
+    (names,) = run_python("docs/tutorial.md")
+    assert len(names["ids"]) == names["counts"].sum()
+    assert "246 tokens do not occur" in capsys.readouterr().out
+    assert "246 tokens do not occur" in page
 
 
 @pytest.mark.compiled
@@ -212,9 +234,6 @@ def test_pictures_are_used():
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_examples_of_counts(shell, monkeypatch):
     page = (ROOT / "docs" / "counts.md").read_text(encoding="utf-8")
-    text = (shell.folder / "corpus.txt").read_bytes()
-    for name, part in (("one.txt", text[: len(text) // 2]), ("two.txt", text[len(text) // 2 :])):
-        (shell.folder / name).write_bytes(part)
     for session in blocks(page, "console"):
         shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
     monkeypatch.chdir(shell.folder)
@@ -321,12 +340,12 @@ def write_datagen_inputs(folder):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_data_sets_page(shell, monkeypatch):
     page = (ROOT / "docs" / "datagen.md").read_text(encoding="utf-8")
-    write_datagen_inputs(shell.folder)
     translation, reviews = blocks(page, "toml")
     (shell.folder / "translation.toml").write_text(translation, encoding="utf-8")
     (shell.folder / "reviews.toml").write_text(reviews, encoding="utf-8")
     for block in blocks(page, "console"):
         for line in block.splitlines():
+            assert line.startswith("$ ")
             listed = shell(line.removeprefix("$ "))
             if line.endswith("ls data"):
                 assert "translation-train-00003-of-00004" in listed
@@ -339,14 +358,17 @@ def test_data_sets_page(shell, monkeypatch):
 
 SHELL_EXAMPLES = {
     ("README.md", "console", 1): "tests/project/test_docs.py::test_readme_on_the_command_line",
+    ("docs/large-corpora.md", "console", 1): "tests/project/test_docs.py::test_page_of_large_corpora",
+    ("docs/tokenfiles.md", "console", 1): "tests/project/test_docs.py::test_token_file_examples",
     ("docs/large-corpora.md", "sh", 2): "tests/project/test_docs.py::test_page_of_large_corpora",
+    ("docs/tutorial.md", "console", 8): "tests/project/test_docs.py::test_tutorial",
     ("docs/formats.md", "console", 1): "tests/project/test_docs.py::test_page_of_formats",
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
     ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
-    ("docs/datagen.md", "console", 3): "tests/project/test_docs.py::test_data_sets_page",
+    ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
     ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
     ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
-    ("docs/subwords.md", "console", 4): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
+    ("docs/subwords.md", "console", 5): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
     ("docs/clusters.md", "bash", 1): "tests/project/test_clusters_page.py::test_slurm",
     ("docs/clusters.md", "sh", 2): "tests/project/test_clusters_page.py::test_ray_job",
 }
@@ -508,19 +530,20 @@ def test_token_file_examples(shell, monkeypatch):
         stand_in.from_numpy = StandIn.from_numpy
         stand_in.utils = types.SimpleNamespace(data=StandIn)
         monkeypatch.setitem(sys.modules, "torch", stand_in)
-    tokenizer = bpejit.train("corpus.txt", vocab_size=400)
-    report = tokenizer.encode_files("corpus.txt", "tokens.bin")
     page = (ROOT / "docs" / "tokenfiles.md").read_text(encoding="utf-8")
+    (session,) = blocks(page, "console")
+    for line in session.splitlines():
+        assert invoke(*shlex.split(line.removeprefix("$ bpejit "))).exit_code == 0
+    ids = bpejit.load("tokenizer").encode_array((shell.folder / "demo" / "texts.txt").read_bytes())
     reading, loading = blocks(page, "python")
     names: dict[str, object] = {}
     exec(compile(reading, "docs/tokenfiles.md", "exec"), names)
-    assert len(names["tokens"]) == report.tokens
+    assert len(names["tokens"]) == ids.size
     exec(compile(loading, "docs/tokenfiles.md", "exec"), names)
     inputs, targets = names["inputs"], names["targets"]
     assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
     assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
     assert str(inputs.dtype).endswith("int64")
-    ids = tokenizer.encode_array((shell.folder / "corpus.txt").read_bytes())
     windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
     assert inputs[0].tolist() in windows
 

@@ -205,8 +205,8 @@ def test_examples_of_page_and_help(tmp_path):
     (tools / "bpejit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {MODULE} "$@"\n', encoding="utf-8")
     (tools / "bpejit").chmod(0o755)
     lines = data_text("prose.txt").split(b"\n")[:3000]
-    (work / "source.txt").write_bytes(b"\n".join(lines) + b"\n")
-    (work / "target.txt").write_bytes(b"\n".join(line[::-1] for line in lines) + b"\n")
+    (work / "demo").mkdir()
+    (work / "demo" / "texts.txt").write_bytes(data_text("prose.txt"))
     (work / "corpus.txt").write_bytes(b"\n".join(lines) + b"\n")
     (work / "shards").mkdir()
     (work / "shards" / "a.txt").write_bytes(b"\n".join(lines))
@@ -215,10 +215,11 @@ def test_examples_of_page_and_help(tmp_path):
         for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
         for line in block.splitlines()
     ]
-    assert len(commands) == 7
+    assert len(commands) == 9
+    assert [command.partition(" ")[0] for command in commands[:2]] == ["head", "tr"]
     for command in COMMANDS["subword"].commands.values():
         commands += [line.strip() for line in command.help.partition("Example:\n")[2].strip().splitlines()]
-    assert all(command.startswith("bpejit subword ") for command in commands)
+    assert all(command.startswith("bpejit subword ") for command in commands[2:])
     environment = {**ENVIRONMENT, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run(["sh", "-euc", "\n".join(commands)], cwd=work, env=environment, timeout=600, check=True)
     for name in ("source", "target"):
