@@ -13,12 +13,15 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from bpejit import arguments
 from bpejit.progress_bar import showing_progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+Section = Literal["Basics", "Input", "Algorithm", "Large corpora", "For transformers", "Output"]
+"""The sections of the help of a command, in order. `--help` describes the options of the first, and names the others."""
 
 _WIDTH = 120
 
@@ -48,6 +51,8 @@ class Option(NamedTuple):
         The default in the help, if it is not the value.
     flag : str
         The name on the command line, if it is another one.
+    section : str
+        Where the help of a command lists it.
     """
 
     default: Any
@@ -60,6 +65,7 @@ class Option(NamedTuple):
     choices: Callable[[], tuple[str, ...]] | None = None
     shown: str | None = None
     flag: str = ""
+    section: Section = "Basics"
 
     @property
     def described_type(self) -> str:

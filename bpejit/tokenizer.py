@@ -26,6 +26,7 @@ from bpejit.errors import (
     shorten,
 )
 from bpejit.formats.any_format import load_model
+from bpejit.jobs.job_options import OutputOptions
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.model import Model
 from bpejit.options import chosen, takes
@@ -74,8 +75,8 @@ class _Elsewhere:
         raise AttributeError("a Tokenizer has no attribute 'from_pretrained': bpejit.load(PATH) reads a tokenizer")
 
 
-class EncodeOptions(ReadingOptions, Work, total=False):
-    """The options of `Tokenizer.encode_files` that other functions have as well."""
+class EncodeOptions(OutputOptions, ReadingOptions, Work, total=False):
+    """The options of `Tokenizer.encode_files` that have a declaration."""
 
 
 class Tokenizer:
@@ -603,16 +604,7 @@ class Tokenizer:
         out_dir: str | os.PathLike[str] | None = None,
         dtype: str = "auto",
         format: str = AUTO,  # noqa: A002 - the usual word
-        append_token: str | None = None,
-        prepend_token: str | None = None,
-        document_index: bool = False,
-        pack: int | None = None,
-        shard_tokens: int | None = None,
-        shard_exact: bool = False,
-        val_fraction: float = 0.0,
-        seed: int = 0,
         strip_bom: bool = False,
-        keep_columns: Sequence[str] = (),
         unit_bytes: int = UNIT_BYTES,
         shard: str | tuple[int, int] | None = None,
         resume: bool = False,
@@ -639,29 +631,9 @@ class Tokenizer:
         format : str
             Name of a registered format of token files (see `bpejit.tokenfiles`), or `auto` for the one with the suffix of
             `out`, and `bin` for other suffixes and folders.
-        append_token, prepend_token : str, optional
-            A special token to add at the end, or at the start, of each document that does not already end, or begin, with it.
-        document_index : bool
-            Whether to store the borders of documents beside the ids. Formats that always store them ignore it.
-        pack : int, optional
-            Divide the ids into rows of this length, for Parquet and Arrow, as `convert_tokens` does. Ids that do not fill a row
-            at the end of a file are left out of it.
-        shard_tokens : int, optional
-            Divide the output into numbered files (`tokens-00000.bin`, ...). A file ends at the first end of a document at which
-            it has at least this many ids.
-        shard_exact : bool
-            Whether files end after exactly `shard_tokens` ids, also in the middle of a document.
-        val_fraction : float
-            Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.
-        seed : int
-            Selects these documents.
         strip_bom : bool
             Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
             every byte. The report names the inputs that have one.
-        keep_columns : sequence of str
-            Columns of Parquet and Arrow inputs, or fields of JSON lines, to write beside the ids in Parquet and Arrow output, a
-            value for each document. Columns keep their types. Fields become strings, integers, floating-point numbers or
-            booleans if all their values are, and JSON text otherwise; records that lack them have null.
         unit_bytes : int
             Amount of text after which the job can be resumed, and the granularity of its division into parts.
         shard : str, optional
@@ -694,8 +666,8 @@ class Tokenizer:
             passed,
             command,
             per_input=out_dir is not None,
-            append=check_token("append_token", append_token, self.special_tokens),
-            prepend=check_token("prepend_token", prepend_token, self.special_tokens),
+            append=check_token("append_token", options["append_token"], self.special_tokens),
+            prepend=check_token("prepend_token", options["prepend_token"], self.special_tokens),
         )
         if (out is None) == (out_dir is None):
             given = "both" if out is not None else "neither"
@@ -712,7 +684,7 @@ class Tokenizer:
             job_options,
             dtype=arguments.choice("dtype", dtype, ("auto", *load_format(format).dtypes), error=TokenFileError),
             format=format,
-            contents=Contents(strip_bom=strip_bom, keep_columns=keep_columns, **chosen(ReadingOptions, options)),
+            contents=Contents(strip_bom=strip_bom, keep_columns=options["keep_columns"], **chosen(ReadingOptions, options)),
             dry_run=arguments.flag("dry_run", dry_run),
             **work,
         )

@@ -25,11 +25,24 @@ class TransformersSettings(TypedDict, total=False):
 
     bos_token: Annotated[
         str | None,
-        Option(None, "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
+        Option(
+            None,
+            "",
+            "Special token at the start of a text, for transformers; added if missing.",
+            metavar="TEXT",
+            section="For transformers",
+        ),
     ]
     eos_token: Annotated[
         str | None,
-        Option(None, "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
+        Option(
+            None,
+            "",
+            "Special token at the end of a text.",
+            metavar="TEXT",
+            shown="<|endoftext|> if present",
+            section="For transformers",
+        ),
     ]
     pad_token: Annotated[
         str | None,
@@ -39,6 +52,7 @@ class TransformersSettings(TypedDict, total=False):
             `eos_token` is `<|endoftext|>`, if that is a special token.""",
             "Special token for padding.",
             metavar="TEXT",
+            section="For transformers",
         ),
     ]
     model_max_length: Annotated[
@@ -48,6 +62,7 @@ class TransformersSettings(TypedDict, total=False):
             """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
             the tokens above; it does not change any id.""",
             "Longest input of the model in tokens, for transformers.",
+            section="For transformers",
         ),
     ]
     chat_template: Annotated[
@@ -57,6 +72,7 @@ class TransformersSettings(TypedDict, total=False):
             "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
             "Jinja template that formats a conversation, for transformers.",
             metavar="FILE",
+            section="For transformers",
         ),
     ]
 

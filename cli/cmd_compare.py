@@ -39,8 +39,9 @@ def report(
     reading: dict[str, Any],
     work: dict[str, Any],
 ) -> None:
-    """Write a page about a tokenizer: figures, plots, all tokens with their counts and merge trees, and sample texts.
+    """Write a page about a tokenizer, with plots and all its tokens.
 
+    The page has figures, plots, all tokens with their counts and merge trees, and sample texts.
     INPUT is files or globs, or - for standard input.
     The page is one file that loads nothing from the network.
     Its plots need matplotlib: pip install 'bpejit[plot]'.
@@ -48,7 +49,7 @@ def report(
     \b
     Example:
         bpejit report tokenizer corpus.txt --out report.html
-        bpejit report tokenizer corpus.txt --against my-tokenizer --out comparison.html
+        bpejit report tokenizer corpus.txt --against my-tokenizer --out both.html
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
@@ -86,8 +87,9 @@ def compare(
     reading: dict[str, Any],
     work: dict[str, Any],
 ) -> None:
-    """Compare two tokenizers: their vocabularies, the order of their merges, and how they encode texts.
+    """Compare two tokenizers, and how they encode texts.
 
+    The report compares their vocabularies, the order of their merges, and the ids of texts.
     A and B are tokenizers; INPUT is files or globs, or - for standard input.
     The texts that differ most are looked for in the first 4 MB of each input.
 

@@ -194,7 +194,7 @@ def count(
     Example:
         bpejit count corpus.txt --out corpus.counts
         bpejit count corpus.txt --pattern cl100k --max-memory 2G --out all.counts
-        bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
+        bpejit count --source corpus.txt=2 --source more.txt=1 --out mixed.counts
         bpejit count corpus.txt --shard 0/4 --out part-0.counts
     """
     inputs = inputs or (() if options["sources"] else shared.piped_input())

@@ -11,6 +11,7 @@ import click
 
 import bpejit
 from bpejit.errors import shorten
+from bpejit.jobs.job_options import OutputOptions
 
 from . import shared_options as shared
 from .cmd_info import wrote_token_file
@@ -112,48 +113,6 @@ def _share(value: Any) -> float:
     raise click.BadParameter(f"{shorten(value)}; expected a number from 0 up to 1, such as 0.005 or 0.5%")
 
 
-_TOKEN = "Special token to add at the {} of each document that does not {} with it."
-
-job_options = shared.collected(
-    "job",
-    {
-        "append_token": click.option("--append-token", metavar="TOKEN", help=_TOKEN.format("end", "end")),
-        "prepend_token": click.option("--prepend-token", metavar="TOKEN", help=_TOKEN.format("start", "begin")),
-        "document_index": shared.flag(
-            "--document-index", help="Store the borders of documents, in FILE.docs.npy if the format has none."
-        ),
-        "keep_columns": shared.repeated_option(
-            *("--keep-column", "keep_columns"),
-            metavar="NAME",
-            help="Column of Parquet and Arrow inputs, or field of JSON lines, to write beside the ids in Parquet and Arrow "
-            "output; may be repeated.",
-        ),
-        "pack": shared.pack_option("Divide the ids"),
-        "shard_tokens": shared.count_option(
-            "--shard-tokens", text="Write numbered files, each of which ends with the document that reaches N ids."
-        ),
-        "shard_exact": shared.flag("--shard-exact", help="End these files after exactly N ids."),
-        "val_fraction": click.option(
-            "--val-fraction",
-            type=_share,
-            default=0.0,
-            metavar="SHARE",
-            help="Share of the documents to set aside in FILE-val, such as 0.005 or 0.5%.",
-        ),
-        "seed": shared.count_option(
-            "--seed", least=0, default=0, show_default=False, text="Selects these documents.  [default: 0]"
-        ),
-        "shard": shared.shard_option("Encode only part I of N, from 0 to N - 1"),
-        "resume": shared.resume_option,
-        "dry_run": shared.dry_run_option,
-    },
-)
-"""Decorator that adds the options of an encoding job.
-
-The function receives their values as the argument `job`, a dict with the names of the arguments of `Tokenizer.encode_files`.
-"""
-
-
 @contextmanager
 def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = False, is_part: bool = False) -> Iterator[None]:
     """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
@@ -182,7 +141,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
 @command()
 @shared.path_argument("tokens", "TOKENS")
 @shared.tokenizer_option
-@shared.out_option("File to write the text to.  [default: standard output]")
+@shared.out_option("File to write to.  [default: standard output]")
 @shared.read_dtype_option
 @shared.token_format_option()
 @shared.text_option("Read ids")
@@ -271,7 +230,10 @@ def combine_command(*, out: str, overwrite: bool) -> None:
 )
 @shared.token_format_option(shared.WRITTEN)
 @shared.text_option("Write ids")
-@job_options
+@shared.declared_options(OutputOptions, into="output", val_fraction={"type": _share, "show_default": False})
+@shared.shard_option("Encode only part I of N, from 0 to N - 1")
+@shared.resume_option
+@shared.dry_run_option
 @shared.input_options
 @shared.strip_bom_option
 @shared.cluster_engine_options
@@ -284,7 +246,10 @@ def encode(
     tokenizer: shared.TokenizerChoice,
     dtype: str,
     token_format: str,
-    job: dict[str, Any],
+    output: dict[str, Any],
+    shard: str | None,
+    resume: bool,
+    dry_run: bool,
     reading: dict[str, Any],
     strip_bom: bool,
     work: dict[str, Any],
@@ -300,10 +265,10 @@ def encode(
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
-        bpejit encode corpus.txt --out train.bin --shard-tokens 100M --val-fraction 0.005
+        bpejit encode corpus.txt -o train.bin --shard-tokens 10M --val-fraction 1%
         bpejit encode corpus.txt --out tokens.npy
         bpejit encode corpus.txt --out - --text | head
-        gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
+        zcat corpus.txt.gz | bpejit encode - -o all.bin --tokenizer my-tokenizer
     """
     if (out is None) == (out_dir is None):
         found = "neither `--out` nor `--out-dir` is given" if out is None else "`--out` and `--out-dir` are both given"
@@ -323,13 +288,12 @@ def encode(
     with watch() as progress:
         if out_dir is None:
             tokenizer.check_output(target, overwrite=True)
-            if not (is_remote(target) or job["shard_tokens"] or job["resume"] or job["shard"]):
-                check_token_outputs(
-                    target, inputs=list_inputs(inputs), overwrite=overwrite or job["dry_run"], format=token_format
-                )
+            if not (is_remote(target) or output["shard_tokens"] or resume or shard):
+                check_token_outputs(target, inputs=list_inputs(inputs), overwrite=overwrite or dry_run, format=token_format)
         encoder = tokenizer.load_lazily()
-        with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=job["shard"] is not None):
-            options = {"strip_bom": strip_bom, **job, **reading, **work, "overwrite": overwrite, "progress": progress}
+        with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=shard is not None):
+            job = {"shard": shard, "resume": resume, "dry_run": dry_run, "overwrite": overwrite, "progress": progress}
+            options = {"strip_bom": strip_bom, **output, **job, **reading, **work}
             report = encoder.encode_files(inputs, out, out_dir=out_dir, dtype=dtype, format=token_format, **options)
     fields = {
         "out": target,
@@ -337,10 +301,10 @@ def encode(
         "format": token_format,
         "tokenizer_sha256": encoder.sha256,
         **job_fields(report),
-        "dry_run": job["dry_run"],
+        "dry_run": dry_run,
         "seconds": report.seconds,
     }
-    if job["dry_run"]:
+    if dry_run:
         progress.finish(_describe_plan(report, target, token_format), **fields)
         return
     progress.finish(

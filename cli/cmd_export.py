@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 def verify(
     *, tokenizer: shared.TokenizerChoice, inputs: tuple[str, ...], against: Any, separator: str, reading: dict[str, Any]
 ) -> None:
-    """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
+    """Compare the ids of a tokenizer with those of another tool.
 
+    The comparison stops at the first difference.
     TOKENIZER is any tokenizer that `bpejit encode` reads.
     INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`.
     If TOKENIZER is a file of the other tool, that tool reads it directly; otherwise it is exported first.

@@ -48,8 +48,9 @@ def show(
     with_merges: bool,
     color: str,
 ) -> None:
-    """Show the tokens of a text, in colors on a terminal and with separators elsewhere.
+    """Show the tokens of a text.
 
+    They are in colors on a terminal, and with separators elsewhere.
     TEXT is the text itself, or - for standard input.
     Control and bidirectional characters, and bytes that are not valid UTF-8, are shown as escapes; a line break follows \\n.
 

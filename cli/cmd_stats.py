@@ -120,8 +120,9 @@ def stats(
     reading: dict[str, Any],
     work: dict[str, Any],
 ) -> None:
-    """Report how a tokenizer encodes a corpus: compression, use of the vocabulary, and the distribution of tokens.
+    """Report how a tokenizer encodes a corpus.
 
+    The report is about compression, the use of the vocabulary, and the distribution of tokens.
     INPUT is one or more files or globs, or - for standard input.
     Words are separated by white space.
     The Renyi efficiency has order 2.5, relative to a uniform distribution over the tokens that occur.
@@ -129,7 +130,7 @@ def stats(
     \b
     Example:
         bpejit stats tokenizer corpus.txt
-        bpejit stats tokenizer 'shards/*.txt' corpus.txt --label shards='shards/*' --scripts
+        bpejit stats tokenizer 'shards/*.txt' --label shards='shards/*' --scripts
         bpejit stats tokenizer corpus.txt --against my-tokenizer --csv figures.csv
     """
     if csv_path is not None:

@@ -45,11 +45,16 @@ def _record_formats() -> tuple[str, ...]:
 @shared.count_option("--seed", least=0, default=0, text="Selects the order of the examples.")
 @shared.flag("--strict", help="Stop at a malformed or empty sample, instead of skipping it.")
 @shared.count_option(
-    "--max-memory", least=1 << 20, is_size=True, default="1G", text="Memory for shuffling, of all workers together."
+    "--max-memory",
+    least=1 << 20,
+    is_size=True,
+    default="1G",
+    text="Memory of all workers for shuffling.",
+    section="Large corpora",
 )
 @shared.shard_option("Generate only part I of N, from 0 to N - 1")
-@shared.count_option("--task-id", least=0, metavar="I", text="I of --shard I/N, with --num-tasks.")
-@shared.count_option("--num-tasks", text="N of --shard I/N, with --task-id.")
+@shared.count_option("--task-id", least=0, metavar="I", text="I of --shard I/N, with --num-tasks.", section="Large corpora")
+@shared.count_option("--num-tasks", text="N of --shard I/N, with --task-id.", section="Large corpora")
 @shared.resume_option
 @shared.dry_run_option
 @shared.cluster_engine_options
@@ -147,7 +152,7 @@ def subword() -> None:
     \b
     Example:
         bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
-        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
+        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin
         bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
     """
 
@@ -179,7 +184,7 @@ def train(
     \b
     Example:
         bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
-        bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
+        bpejit subword train 'shards/*.txt' --vocab-size 32k --out large.subwords
     """
     from bpejit.corpus.contents import Contents
     from bpejit.storage.files import check_writable
@@ -234,7 +239,7 @@ def encode(
 
     \b
     Example:
-        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
+        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin
     """
     check_json_output(out)
     from bpejit.corpus.contents import Contents

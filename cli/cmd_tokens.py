@@ -180,7 +180,9 @@ def verify(
 @shared.token_format_option(shared.SUFFIX)
 @shared.dtype_option("Data type of the new ids; auto is the smallest that fits the vocabulary.", automatic=True)
 @shared.dtype_option("Data type of the old ids, for files that do not state it.", name="--input-dtype")
-@shared.pack_option("Divide all ids")
+@shared.count_option(
+    "--pack", text="Divide all ids into rows of N, with the lengths of the documents in each row; for parquet and arrow."
+)
 @tokenizer_option
 @shared.pattern_options
 def convert(
@@ -193,7 +195,8 @@ def convert(
     \b
     Example:
         bpejit tokens convert tokens.bin --out tokens.npy
-        bpejit tokens convert tokens.npy --out corpus --format megatron --tokenizer tokenizer
+        bpejit tokens convert tokens.npy -o all --format megatron
+        bpejit tokens convert tokens.npy -o all.parquet --tokenizer tokenizer
     """
     from bpejit.jobs.encode_job import find_separator
     from bpejit.storage.outputs import is_standard_output

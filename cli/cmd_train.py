@@ -69,7 +69,8 @@ def train(
     \b
     Example:
         bpejit train corpus.txt --vocab-size 32k
-        bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
+        bpejit train corpus.txt --vocab-size 64k --pattern cl100k --out large
+        bpejit train 'shards/*.txt' --vocab-size 50257 --out my-tokenizer
     """
     if not (inputs or options["sources"] or counts_paths):
         inputs = shared.piped_input()
@@ -222,8 +223,9 @@ def _read_template(file: TextIO) -> str:
 )
 @shared.out_option("Folder to write the new tokenizer to.", metavar="FOLDER", required=True)
 @shared.path_option("--counts", "counts_path", metavar="COUNTS", help="Extend from a file of `bpejit count` instead of INPUT.")
-@click.option(
+@shared.plain_option(
     "--tie-break",
+    section="Algorithm",
     type=shared.LazyChoice("tie rule", tie_rule_names),
     metavar="NAME",
     help="Rule that chooses among equally frequent pairs.  [default: that of TOKENIZER, or greatest-bytes]",

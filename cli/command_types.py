@@ -1,18 +1,20 @@
-"""Classes of commands, groups and values: subcommands are imported when they are needed, and counts may be `32k` or `2Gi`."""
+"""Classes of commands, groups and values: help in sections, subcommands that are imported when needed, counts such as `2Gi`."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
 
 import click
 
 from bpejit.errors import shorten
+from bpejit.options import Section
 
-from .reporting import DEBUG_OPTION, REPORT_OPTIONS, warnings_as_notes
+from .reporting import BASICS, DEBUG_OPTION, REPORT_OPTIONS, REPORTS, warnings_as_notes
 
 UNITS = {"": 1}
 UNITS |= {letter: 1000**power for power, letter in enumerate("kMGT", start=1)}
@@ -59,11 +61,62 @@ class Count(click.ParamType):  # type: ignore[type-arg]
         return number
 
 
+_FEW = 15
+"""Commands with at most so many options describe all of them in `--help`."""
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Write the help with all options, and exit."""
+    ctx.meta[__name__] = value
+    option = ctx.command.get_help_option(ctx)
+    if option is not None and option.callback is not None:
+        option.callback(ctx, param, value)
+
+
+HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=_show_all, help="Describe all options and exit."
+)
+
+
+def with_help_all(params: Sequence[click.Parameter]) -> list[click.Parameter]:
+    """Return the parameters of a command, with `--help-all` if the options are too many for one list."""
+    n_options = sum(isinstance(param, click.Option) for param in params)
+    return [*params, HELP_ALL] if n_options > _FEW else list(params)
+
+
+def write_sections(ctx: click.Context, params: Sequence[click.Parameter], formatter: click.HelpFormatter) -> None:
+    """Write the options in their sections: the basic ones, and all others with `--help-all` or their names without."""
+    options = [param for param in params if isinstance(param, click.Option)]
+    others = []
+    for name in (*get_args(Section), REPORTS):
+        members = [option for option in options if getattr(option, "section", BASICS) == name]
+        if members and (name == BASICS or ctx.meta.get(__name__)):
+            with formatter.section(name):
+                formatter.write_dl([record for option in members if (record := option.get_help_record(ctx))])
+        elif members:
+            others.append((name, ", ".join(max(option.opts, key=len) for option in members)))
+    if others:
+        column = max(len(name) for name, _ in others) + 4
+        with formatter.section("More options, described by --help-all"):
+            for name, names in others:
+                # click would divide the names of options at their hyphens.
+                lines = textwrap.wrap(names, formatter.width - column, break_on_hyphens=False)
+                text = ("\n" + " " * column).join(lines)
+                formatter.write(f"  {name:{column - 2}}{text}\n")
+
+
 class Command(click.Command):
     """A command with the options of reporting, which shows warnings as notes."""
 
     def __init__(self, name: str | None, *, params: Iterable[click.Parameter] = (), **options: Any) -> None:
-        super().__init__(name, params=[*params, *REPORT_OPTIONS], **options)
+        super().__init__(name, params=with_help_all([*params, *REPORT_OPTIONS]), **options)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in sections if there are many."""
+        if HELP_ALL in self.params:
+            write_sections(ctx, self.get_params(ctx), formatter)
+        else:
+            super().format_options(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

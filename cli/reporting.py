@@ -22,6 +22,9 @@ import click
 
 from bpejit.errors import BpejitWarning, visible
 
+BASICS, REPORTS = "Basics", "Reporting"
+"""The first and the last section of the help of a command; the others are those of declarations (`bpejit.options.Section`)."""
+
 
 def write_line(text: str, *, err: bool = False) -> None:
     """Write one line. Characters that control a terminal, and those that the encoding of the stream lacks, are escaped."""
@@ -95,8 +98,17 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         setattr(state, str(param.name), LogHandler(ctx) if param.name == "verbose" else True)
 
 
+class SectionOption(click.Option):
+    """An option in a section of the help."""
+
+    def __init__(self, *names: Any, section: str = BASICS, **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.section = section
+
+
 def _reporting_option(*names: str, text: str, is_eager: bool) -> click.Option:
-    return click.Option(names, is_flag=True, expose_value=False, is_eager=is_eager, callback=_remember, help=text)
+    settings: dict[str, Any] = {"is_flag": True, "expose_value": False, "callback": _remember, "section": REPORTS}
+    return SectionOption(names, is_eager=is_eager, help=text, **settings)
 
 
 DEBUG_OPTION = _reporting_option("--debug", text="Show a traceback when something fails.", is_eager=True)

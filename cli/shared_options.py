@@ -21,6 +21,7 @@ from bpejit.splitting.presets import PRESETS
 from bpejit.tokenfiles import DEFAULT_FORMAT, TEXT_FORMAT, format_descriptions, format_names
 
 from .command_types import Count
+from .reporting import SectionOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,17 +54,19 @@ def complete_pattern(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 # Short forms: a command lists its options in few lines, and each kind is defined once.
-flag = functools.partial(click.option, is_flag=True)
+plain_option = functools.partial(click.option, cls=SectionOption)
 
-path_option = functools.partial(click.option, shell_complete=complete_path)
+flag = functools.partial(plain_option, is_flag=True)
 
-repeated_option = functools.partial(click.option, multiple=True)
+path_option = functools.partial(plain_option, shell_complete=complete_path)
+
+repeated_option = functools.partial(plain_option, multiple=True)
 
 
 def count_option(*names: str, text: str, least: int | None = 1, is_size: bool = False, **options: Any) -> Decorator:
     """Return a decorator that adds an option with a number, whose default is shown if it has one."""
     settings = {"metavar": "SIZE" if is_size else "N", "show_default": "default" in options} | options
-    return click.option(*names, type=Count(least, is_size=is_size), help=text, **settings)
+    return plain_option(*names, type=Count(least, is_size=is_size), help=text, **settings)
 
 
 def path_argument(name: str, metavar: str, **options: Any) -> Decorator:
@@ -124,13 +127,13 @@ overwrite_option = flag("--overwrite", help="Replace the output if it already ex
 
 dry_run_option = flag("--dry-run", help="Show the plan and the expected time, and write nothing.")
 
-resume_option = flag("--resume", help="Continue an earlier run of the same job where it ended.")
+resume_option = flag("--resume", help="Continue an earlier run of the same job where it ended.", section="Large corpora")
 
 
 def shard_option(first: str, *, last: str = " The last part to finish joins all of them.") -> Decorator:
     """Return a decorator that adds `--shard`, which selects a part of a job."""
     variables = "auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or RANK and WORLD_SIZE."
-    return click.option("--shard", metavar="I/N|auto", help=f"{first}. {variables}{last}")
+    return plain_option("--shard", metavar="I/N|auto", help=f"{first}. {variables}{last}", section="Large corpora")
 
 
 def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Decorator:
@@ -153,7 +156,7 @@ def _numbers_of(expected: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str
     return parse
 
 
-strip_bom_option = flag("--strip-bom", help="Skip a UTF-8 byte-order mark at the start of an input.")
+strip_bom_option = flag("--strip-bom", help="Skip a UTF-8 byte-order mark at the start of an input.", section="Input")
 
 
 def bom_notes(marked: Sequence[str], *, stripped: bool) -> list[str]:
@@ -240,14 +243,16 @@ def pattern_options(function: Any) -> Any:
         return given | {"tokenizer": path and TokenizerChoice(path, settings)}
 
     options = {
-        "pattern": click.option(
+        "pattern": plain_option(
             "--pattern",
+            section="Algorithm",
             metavar="NAME|REGEX",
             shell_complete=complete_pattern,
             help="Split pattern, for tokenizer files that lack it.",
         ),
         "special_tokens": repeated_option(
             *("--special-token", "special_tokens"),
+            section="Algorithm",
             metavar="TEXT=ID",
             callback=_numbers_of("a text, `=`, and its id, such as <|endoftext|>=50256"),
             help="Special token and its id, for tokenizer files that lack it; may be repeated.",
@@ -260,7 +265,7 @@ def pattern_options(function: Any) -> Any:
 def unicode_option(default: str) -> Decorator:
     """Return a decorator that adds `--unicode`; `default` describes the version that is used without it."""
     text = f"Unicode version of the character classes in the pattern, such as 16.0.  [default: {default}]"
-    return click.option("--unicode", metavar="VERSION", help=text)
+    return plain_option("--unicode", metavar="VERSION", help=text, section="Algorithm")
 
 
 class LazyChoice(click.ParamType):  # type: ignore[type-arg]
@@ -293,7 +298,7 @@ def dtype_option(text: str, *, name: str = "--dtype", automatic: bool = False) -
         return (AUTO, *dtype_names()) if automatic else dtype_names()
 
     kind = LazyChoice("dtype", names, known=AUTO if automatic else None)
-    return click.option(name, type=kind, metavar="DTYPE", help=text, **default)
+    return plain_option(name, type=kind, metavar="DTYPE", help=text, section="Output", **default)
 
 
 read_dtype_option = dtype_option("Data type of the ids, such as uint16 or uint32, for token files without TOKENS.json.")
@@ -307,20 +312,15 @@ WRITTEN = f"{SUFFIX}, and {DEFAULT_FORMAT} for other suffixes"
 def token_format_option(automatic: str = READ) -> Decorator:
     """Return a decorator that adds `--format`, the format of a token file; `automatic` says what `auto` stands for."""
     names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
-    return click.option(
+    return plain_option(
         *("--format", "token_format"),
+        section="Output",
         type=LazyChoice("format", lambda: (AUTO, *format_names())),
         default=AUTO,
         show_default=True,
         metavar="NAME",
         help=f"Format of the token file: auto for {automatic}, {names}.",
     )
-
-
-def pack_option(what: str) -> Decorator:
-    """Return a decorator that adds `--pack`."""
-    rest = "into rows of N, with the lengths of the documents in each row; for parquet and arrow."
-    return count_option("--pack", text=f"{what} {rest}")
 
 
 def text_option(what: str) -> Decorator:
@@ -357,7 +357,7 @@ def declared_options(
 def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return a decorator that adds an option."""
     text = option.help if isinstance(option.help, str) else option.help()
-    settings: dict[str, Any] = {"help": text}
+    settings: dict[str, Any] = {"help": text, "section": option.section}
     if option.value == "flag":
         settings["is_flag"] = True
     else:
@@ -376,7 +376,7 @@ def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> C
         settings["type"] = named if option.metavar else click.Choice(option.choices())
     elif option.value == "path":
         settings["shell_complete"] = complete_path
-    return click.option(option.flag or "--" + name.replace("_", "-"), name, **settings | dict(changes))
+    return plain_option(option.flag or "--" + name.replace("_", "-"), name, **settings | dict(changes))
 
 
 _CHANGES: dict[str, dict[str, Any]] = {
@@ -397,7 +397,9 @@ cluster_engine_options = declared_options(Work, into="work")
 """Decorator that adds `--workers`, `--engine` with the engine `ray`, and `--ray-address`, likewise as `work`."""
 
 repeated_inputs_option = flag(
-    "--allow-repeated-inputs", help="Merge counts files that have the same input, which is then counted as often."
+    "--allow-repeated-inputs",
+    help="Merge counts files that have the same input, which is then counted as often.",
+    section="Large corpora",
 )
 
 
@@ -414,5 +416,5 @@ def options_of_counting(group: type) -> Decorator:
         default = () if without else (END_OF_TEXT,)
         return given | {"options": options | {"special_tokens": options["special_tokens"] or default}}
 
-    without = flag("--no-special-tokens", help="Use no special tokens.")
+    without = flag("--no-special-tokens", help="Use no special tokens.", section="Algorithm")
     return added(declared_options(group, into="options"), without, change=resolved)

@@ -41,6 +41,7 @@ class Documents(TypedDict, total=False):
                 + ". text takes compressed files unchanged."
             ),
             choices=lambda: (AUTO, *input_format_names()),
+            section="Input",
         ),
     ]
     documents: Annotated[
@@ -54,9 +55,10 @@ class Documents(TypedDict, total=False):
             "line-with-end keeps the newline in the document, as the trainers of tokenizers do for files.",
             metavar="",
             choices=lambda: DOCUMENTS,
+            section="Input",
         ),
     ]
-    text_field: Annotated[str, Option("text", "", "Field of JSON records with the text.")]
+    text_field: Annotated[str, Option("text", "", "Field of JSON records with the text.", section="Input")]
     text_column: Annotated[
         str,
         Option(
@@ -64,6 +66,7 @@ class Documents(TypedDict, total=False):
             """The field of JSON records, and the column of Parquet and Arrow files, that has the text. "a.b" is the field b of
             a.""",
             "Column of Parquet files with the text.",
+            section="Input",
         ),
     ]
 
@@ -77,6 +80,7 @@ class SpecialsInRecords(TypedDict, total=False):
             False,
             "Whether special tokens are found in the texts of records. By default their texts are ordinary text there.",
             "Find special tokens in the texts of records, where they are ordinary text.",
+            section="Input",
         ),
     ]
 
@@ -90,6 +94,7 @@ class Records(TypedDict, total=False):
             False,
             "Whether a record without a text is an error. By default it is skipped, with a warning at the end.",
             "Stop at a record without a text, instead of skipping it.",
+            section="Input",
         ),
     ]
     max_record: Annotated[
@@ -101,6 +106,7 @@ class Records(TypedDict, total=False):
             "Largest size of a record: a line of JSON, or the text of a row. A larger one is an error.",
             value="size",
             shown="1Gi",
+            section="Input",
         ),
     ]
     skip_large_records: Annotated[
@@ -109,6 +115,7 @@ class Records(TypedDict, total=False):
             False,
             "Whether larger records are skipped and counted, like records without text.",
             "Skip and count larger records instead.",
+            section="Input",
         ),
     ]
 
@@ -127,9 +134,12 @@ class Sampling(TypedDict, total=False):
             "Use an even sample of about this many bytes of text, from all inputs together, if they are larger.",
             "Use an even sample of this size, from all inputs, if they are larger.",
             value="size",
+            section="Large corpora",
         ),
     ]
-    seed: Annotated[int, Option(0, "Selects the sample.", "Selects the sample of --max-bytes.", least=0)]
+    seed: Annotated[
+        int, Option(0, "Selects the sample.", "Selects the sample of --max-bytes.", least=0, section="Large corpora")
+    ]
     sources: Annotated[
         Mapping[str, int] | None,
         Option(
@@ -139,6 +149,7 @@ class Sampling(TypedDict, total=False):
             metavar="PATH=WEIGHT",
             flag="--source",
             kind="dict of path to int",
+            section="Input",
         ),
     ]
 

@@ -45,6 +45,7 @@ class SplitSettings(TypedDict, total=False):
             """Convert CR LF and CR to LF before splitting. The tokenizer records it, and encoding warns of text with carriage
             returns, which is not converted.""",
             "Convert \\r\\n and \\r to \\n.",
+            section="Input",
         ),
     ]
     unicode: Annotated[
@@ -56,6 +57,7 @@ class SplitSettings(TypedDict, total=False):
             "Unicode version of the character classes in the pattern, such as 16.0.",
             metavar="VERSION",
             shown="that of the regex package",
+            section="Algorithm",
         ),
     ]
 
@@ -72,6 +74,7 @@ class MemoryBound(TypedDict, total=False):
             memory. Does not change the result.""",
             "Most memory for counting, such as 2G. Tables beyond it are sorted on disk, with an equal result.",
             value="size",
+            section="Large corpora",
         ),
     ]
 
@@ -91,6 +94,7 @@ class Memory(MemoryBound, total=False):
             value="path",
             metavar="FOLDER",
             shown="the folder of the output",
+            section="Large corpora",
         ),
     ]
 

@@ -42,6 +42,7 @@ class Workers(TypedDict, total=False):
             result.""",
             "Number of workers.",
             shown="one per processor",
+            section="Large corpora",
         ),
     ]
 
@@ -56,6 +57,7 @@ class LocalEngine(TypedDict, total=False):
             """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.""",
             lambda: f"How work is distributed, with equal results: auto, {_engines()}.",
             choices=lambda: (AUTO, *engine_names()),
+            section="Large corpora",
         ),
     ]
 
@@ -72,6 +74,7 @@ class AnyEngine(TypedDict, total=False):
             not change the result.""",
             lambda: f"How work is distributed, with equal results: auto, {_engines(**{RAY: 'a Ray cluster'})}.",
             choices=lambda: (AUTO, *engine_names(), RAY),
+            section="Large corpora",
         ),
     ]
     ray_address: Annotated[
@@ -83,6 +86,7 @@ class AnyEngine(TypedDict, total=False):
             "The Ray cluster of --engine ray, or local.",
             metavar="HOST:PORT",
             shown="the running cluster, otherwise a local one",
+            section="Large corpora",
         ),
     ]
 

@@ -1,18 +1,17 @@
 """The options of an encoding job, and the part of it that this process works on."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.errors import OptionError, SpecialTokenError, shorten
+from bpejit.options import Option
 
 _NOT_SHOWN = {"self", "progress", "resume", "overwrite", "dry_run"}
 
@@ -25,6 +24,89 @@ ENVIRONMENTS = (
     ("RANK", "WORLD_SIZE", ""),
 )
 """The variables that `auto` reads: index, number, and the index of the first part if it may not be 0."""
+
+
+class OutputOptions(TypedDict, total=False):
+    """What becomes of the ids of documents, and how they are divided among files."""
+
+    append_token: Annotated[
+        str | None,
+        Option(None, "", "Special token to add at the end of each document that does not end with it.", metavar="TOKEN"),
+    ]
+    prepend_token: Annotated[
+        str | None,
+        Option(
+            None,
+            """A special token to add at the end, or at the start, of each document that does not already end, or begin, with
+            it.""",
+            "Special token to add at the start of each document that does not begin with it.",
+            metavar="TOKEN",
+            section="Output",
+        ),
+    ]
+    document_index: Annotated[
+        bool,
+        Option(
+            False,
+            "Whether to store the borders of documents beside the ids. Formats that always store them ignore it.",
+            "Store the borders of documents, in FILE.docs.npy if the format has none.",
+            section="Output",
+        ),
+    ]
+    keep_columns: Annotated[
+        Sequence[str],
+        Option(
+            (),
+            """Columns of Parquet and Arrow inputs, or fields of JSON lines, to write beside the ids in Parquet and Arrow
+            output, a value for each document. Columns keep their types. Fields become strings, integers, floating-point numbers
+            or booleans if all their values are, and JSON text otherwise; records that lack them have null.""",
+            "Column of Parquet and Arrow inputs, or field of JSON lines, to write beside the ids in Parquet and Arrow output; "
+            "may be repeated.",
+            flag="--keep-column",
+            kind="sequence of str",
+            section="Output",
+        ),
+    ]
+    pack: Annotated[
+        int | None,
+        Option(
+            None,
+            """Divide the ids into rows of this length, for Parquet and Arrow, as `convert_tokens` does. Ids that do not fill a
+            row at the end of a file are left out of it.""",
+            "Divide the ids into rows of N, with the lengths of the documents in each row; for parquet and arrow.",
+            section="Output",
+        ),
+    ]
+    shard_tokens: Annotated[
+        int | None,
+        Option(
+            None,
+            """Divide the output into numbered files (`tokens-00000.bin`, ...). A file ends at the first end of a document at
+            which it has at least this many ids.""",
+            "Write numbered files, each of which ends with the document that reaches N ids.",
+            section="Output",
+        ),
+    ]
+    shard_exact: Annotated[
+        bool,
+        Option(
+            False,
+            "Whether files end after exactly `shard_tokens` ids, also in the middle of a document.",
+            "End these files after exactly N ids.",
+            section="Output",
+        ),
+    ]
+    val_fraction: Annotated[
+        float,
+        Option(
+            0.0,
+            "Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.",
+            "Share of the documents to set aside in FILE-val, such as 0.005 or 0.5%.",
+            metavar="SHARE",
+            section="Output",
+        ),
+    ]
+    seed: Annotated[int, Option(0, "Selects these documents.", "Selects these documents.", least=0, section="Output")]
 
 
 @dataclass(frozen=True)

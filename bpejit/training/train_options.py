@@ -24,6 +24,7 @@ class MergeLimits(TypedDict, total=False):
             1,
             "Pairs that occur less often are not merged.",
             "Stop when no pair occurs at least this often.",
+            section="Algorithm",
         ),
     ]
     max_token_bytes: Annotated[
@@ -35,6 +36,7 @@ class MergeLimits(TypedDict, total=False):
             value="size",
             metavar="N",
             shown="unlimited",
+            section="Algorithm",
         ),
     ]
 
@@ -48,6 +50,7 @@ class MergeOptions(MergeLimits, total=False):
             False,
             "If True, special tokens have the ids from 0. Otherwise they have the last ids, and byte `b` has id `b`.",
             "Assign the first ids to special tokens, instead of the last ones.",
+            section="Algorithm",
         ),
     ]
     tie_break: Annotated[
@@ -57,6 +60,7 @@ class MergeOptions(MergeLimits, total=False):
             "Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.",
             lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
             choices=tie_rule_names,
+            section="Algorithm",
         ),
     ]
 
@@ -89,6 +93,7 @@ class Saving(TypedDict, total=False):
             "Also write a tokenizer of this smaller size to the folder OUT-N; may be repeated.",
             metavar="N",
             kind="sequence of int",
+            section="Output",
         ),
     ]
     resume: Annotated[
@@ -98,6 +103,7 @@ class Saving(TypedDict, total=False):
             """Whether to continue an interrupted training from the counts that it kept, if there are any. The inputs and the
             options of counting must be the same. Needs `out`.""",
             "Continue an interrupted training from the counts kept beside the output.",
+            section="Large corpora",
         ),
     ]
     overwrite: Annotated[bool, Option(False, "Whether to replace tokenizers in these folders.")]
