@@ -1,4 +1,6 @@
-"""Run the tests: a process for each folder, some of them at a time, and a line for each that has ended.
+"""Run the tests: a process for each folder, some of them at a time, and a line for each that begins or has ended.
+
+On a terminal, one line shows those that are running instead, with the share of their tests that is done.
 
     python .ci/run_tests.py                                     all tests
     python .ci/run_tests.py -m "not slow" tests/jit -- -k cache    some tests of a folder, with arguments for pytest
@@ -17,10 +19,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +61,56 @@ class Outcome(NamedTuple):
         return Outcome(*(mine + others for mine, others in zip(self, other, strict=True)))
 
 
+class Display:
+    """Shows which groups are running: in one line that is written again on a terminal, and in a line for each elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_live = sys.stdout.isatty()
+        self._begun = time.monotonic()
+        self._running: dict[str, Path] = {}  # what pytest prints
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the first group began."""
+        return time.monotonic() - self._begun
+
+    def begin(self, name: str, output: Path) -> None:
+        """Record that a group begins."""
+        with self._lock:
+            self._running[name] = output
+            if not self.is_live:
+                print(f"running {name} ...", flush=True)
+
+    def end(self, name: str) -> None:
+        """Record that a group has ended."""
+        with self._lock:
+            self._running.pop(name, None)
+
+    def write(self, text: str) -> None:
+        """Write lines, above those that are running."""
+        with self._lock:
+            print(f"\r\033[K{text}" if self.is_live else text, flush=True)
+
+    def refresh(self) -> None:
+        """Write the groups that are running, on a terminal."""
+        if not self.is_live:
+            return
+        with self._lock:
+            shown = ", ".join(f"{name.removeprefix('tests/')}{share_done(output)}" for name, output in self._running.items())
+            text = f"{self.seconds:4.0f} s: {shown}" if shown else ""
+            print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+
+
+def share_done(output: Path) -> str:
+    """Return the last percentage that pytest has printed, such as ` 45 %`; empty if there is none."""
+    try:
+        found = re.findall(rb"\[ *(\d+)%\]", output.read_bytes())
+    except OSError:  # it has ended
+        return ""
+    return f" {int(found[-1])} %" if found else ""
+
+
 def find_groups(paths: list[Path]) -> list[Group]:
     """Return the files of each folder of `tests`, those first that may take longest: services, `LONGEST`, and large files."""
     files = {file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
@@ -76,18 +129,22 @@ def find_groups(paths: list[Path]) -> list[Group]:
     return [*(Group(name, inside, True) for name, inside in services.items()), *groups]
 
 
-def run_group(python: str | Path, group: Group, markers: str, arguments: list[str], environment: Mapping[str, str]) -> Outcome:
+def run_group(
+    python: str | Path, group: Group, markers: str, arguments: list[str], environment: Mapping[str, str], display: Display
+) -> Outcome:
     """Run the tests of a group that the expression of markers selects."""
     chosen = "services" if group.services else "not services"
     chosen = f"({markers}) and {chosen}" if markers else chosen
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
-        report = Path(folder, "report.xml")
+    with tempfile.TemporaryDirectory() as folder:
+        report, output = Path(folder, "report.xml"), Path(folder, "output")
         command = [python, "-m", "pytest", "-m", chosen, f"--junitxml={report}", *arguments, *group.files]
         if not group.services and shutil.which("nice"):  # the group with a cluster takes longest, and would end last
             command = ["nice", "-n", "5", *command]
-        status = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False).returncode
-        output.seek(0)
-        printed = output.read().decode(errors="replace")
+        display.begin(group.name, output)
+        with output.open("wb") as file:
+            status = subprocess.run(command, cwd=ROOT, env=environment, stdout=file, stderr=file, check=False).returncode
+        display.end(group.name)
+        printed = output.read_text(encoding="utf-8", errors="replace")
         try:
             suite = ET.parse(report).getroot()[0]
         except (OSError, ET.ParseError, IndexError):
@@ -104,17 +161,20 @@ def run(python: str | Path, paths: list[Path], markers: str, arguments: list[str
     groups = find_groups(paths)
     services = sum(group.services for group in groups)
     total, processors = Outcome(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    display = Display()
     with ThreadPoolExecutor(processors + 1 + services) as pool:  # tests wait for processes and for the disk
-        begun = time.monotonic()
-        running = {pool.submit(run_group, python, group, markers, arguments, environment): group for group in groups}
-        for one in as_completed(running):
-            outcome = one.result()
-            if outcome.passed or outcome.failed or outcome.reasons:
-                numbers = f"{outcome.passed:5} passed, {len(outcome.reasons):3} skipped, {outcome.failed:2} failed"
-                print(f"{running[one].name:<28}{numbers}   after {time.monotonic() - begun:3.0f} s", flush=True)
-            if outcome.output:
-                print(outcome.output, flush=True)
-            total += outcome
+        options = markers, arguments, environment, display
+        running = {pool.submit(run_group, python, group, *options): group.name for group in groups}
+        while running:
+            for one in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
+                name, outcome = running.pop(one), one.result()
+                if outcome.passed or outcome.failed or outcome.reasons:
+                    numbers = f"{outcome.passed:5} passed, {len(outcome.reasons):3} skipped, {outcome.failed:2} failed"
+                    display.write(f"{name:<28}{numbers}   after {display.seconds:3.0f} s")
+                if outcome.output:
+                    display.write(outcome.output)
+                total += outcome
+            display.refresh()
     return total
 
 

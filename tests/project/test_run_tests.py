@@ -35,6 +35,26 @@ def test_each_file_is_in_one_group(run_tests: ModuleType) -> None:
     assert {file.name for file in needing} >= {"test_ray.py", "test_s3_inputs.py", "test_report_in_browser.py"}
 
 
+def test_running_groups_are_shown(run_tests: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a terminal, one line with the shares that are done; elsewhere a line for each group."""
+    output = tmp_path / "output"
+    output.write_bytes(b"tests/jit/test_a.py ..  [  5%]\ntests/jit/test_b.py ....  [ 45%]\ntests/jit/test_c.py ..")
+    display = run_tests.Display()
+    display.is_live = False
+    display.begin("tests/jit", output)
+    display.refresh()
+    assert capsys.readouterr().out == "running tests/jit ...\n"
+    display.is_live = True
+    display.begin("services", tmp_path / "absent")
+    display.refresh()
+    assert capsys.readouterr().out == "\r\033[K   0 s: jit 45 %, services"
+    display.write("tests/cli   3 passed")
+    display.end("tests/jit")
+    display.end("services")
+    display.refresh()
+    assert capsys.readouterr().out == "\r\033[Ktests/cli   3 passed\n\r\033[K"
+
+
 @pytest.mark.slow
 def test_failures_are_counted_and_shown(tmp_path: Path) -> None:
     """A failed test, one that does not finish, and files without selected tests."""
@@ -61,4 +81,7 @@ def test_failures_are_counted_and_shown(tmp_path: Path) -> None:
     assert "pytest did not finish, status 3:" in lines
     assert any("assert 1 > 2" in line for line in lines)
     assert not any(line.startswith("tests/none ") for line in lines)
+    assert {line for line in lines if line.startswith("running ")} == {
+        f"running tests/{name} ..." for name in ("good", "bad", "gone", "none")
+    }
     assert lines[-2:] == ["1 skipped: too cold", "1 passed, 2 failed"]
