@@ -1,13 +1,16 @@
-"""Tests of the plain-Python baseline of the benchmarks."""
+"""Tests of the plain-Python baselines of the benchmarks, and of the command that compares bpejit with them."""
 
 from __future__ import annotations
 
 import sys
 
+import pytest
 import twins
 from conftest import ROOT, data_text, small
+from hypothesis import given, strategies as st
 
 sys.path.insert(0, str(ROOT))
+from benchmarks import __main__ as command, indexed_python
 from benchmarks.compare.tools import _plain_python as baseline
 
 SPECIALS = ["<|endoftext|>", "<|end|>", "<|end|><|endoftext|>"]
@@ -38,3 +41,32 @@ def test_encoding_with_and_without_cache() -> None:
     ids = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256, b"bc": 257, b"abc": 258, b"<|end|>": 259}
     for cache in (None, {}):
         assert baseline.encode("abc bc<|end|>ababc", ids, ranks, ["<|end|>"], cache=cache) == [258, 32, 257, 259, 256, 258]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=12).map(str.encode), st.integers(1, 5), max_size=12))
+def test_optimized_design_learns_the_same_merges(counts: dict[bytes, int]) -> None:
+    """Few letters have many ties, and merges that make equal tokens."""
+    assert indexed_python.learn_merges(counts, 40) == baseline.learn_merges(counts, 40)
+
+
+def test_optimized_design_on_text() -> None:
+    counts = baseline.count_pretokens(data_text("prose.txt").decode()[: small(30_000, 3_000)], SPECIALS)
+    assert indexed_python.learn_merges(counts, 100) == baseline.learn_merges(counts, 100)
+
+
+@pytest.mark.compiled
+def test_command_prints_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--bytes", "4000", "--merges", "20"])
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert max(map(len, lines[:-2])) <= 80  # the last two name the machine and the versions
+    assert [line.split(",")[0] for line in lines[1:5]] == ["training", "training", "encoding", "decoding"]
+    assert all(float(line.split()[-1].replace(",", "")) >= 0 for line in lines[1:5])
+    assert "Merges, ids and bytes are equal." in shown
+
+
+@pytest.mark.compiled
+def test_command_refuses_different_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "train", lambda *_: [(b"a", b"b")])
+    with pytest.raises(SystemExit, match="the results of bpejit and plain Python differ"):
+        command.main(["--bytes", "2000", "--merges", "5"])
