@@ -50,8 +50,8 @@ html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
 smartquotes = False  # `--` in the help of commands
-pygments_style = "tango"
-pygments_dark_style = "monokai"
+pygments_style = "github-light"
+pygments_dark_style = "github-dark"
 
 
 class NameRole(PyXRefRole):

@@ -41,7 +41,7 @@ GPT2: Record = {"vocabulary": "gpt2"}
 FIGURES = (
     Figure("Train 32,000 tokens on 100 MB of text", "s", "seconds", "train", "mixed-100MB", {"vocab_size": 32_000}, True),
     Figure(
-        "Encode in memory with GPT-2's vocabulary, one thread",
+        "Encode 30 MB in memory with GPT-2's vocabulary, one thread",
         "MB/s",
         "first_mb_s",
         "encode",
@@ -49,7 +49,7 @@ FIGURES = (
         {"vocabulary": "gpt2"},
     ),
     Figure(
-        "Encode a file of 213 MB to a file of ids",
+        "Encode a file of 213 MB into a file of ids, two workers",
         "MB/s",
         "mb_s",
         "encode_file",

@@ -115,7 +115,7 @@ class Work:
 
 def size_label(n_bytes: int) -> str:
     """Return a size such as "30.4 MB"."""
-    return f"{n_bytes / 1e6:.3g} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.3g} KB"
+    return f"{n_bytes / 1e6:.3g} MB" if n_bytes >= 999_500 else f"{n_bytes / 1e3:.3g} KB"
 
 
 def text_label(corpus: Record) -> str:
