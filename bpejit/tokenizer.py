@@ -112,6 +112,8 @@ class Tokenizer:
         If the pattern does not compile.
     """
 
+    _measured: Mapping[str, Any] = {}
+
     def __init__(
         self,
         vocab: dict[int, bytes],
@@ -129,7 +131,7 @@ class Tokenizer:
         self._codec = Codec(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
 
     @classmethod
-    def from_model(cls, model: Model, *, lazy: bool = False) -> Tokenizer:
+    def from_model(cls, model: Model, *, lazy: bool = False, measured: Mapping[str, Any] | None = None) -> Tokenizer:
         """Return a tokenizer of a model.
 
         Parameters
@@ -137,8 +139,11 @@ class Tokenizer:
         model : Model
         lazy : bool
             Build the encoder on first use. Useful for a tokenizer that may only be saved.
+        measured : mapping of str, optional
+            What `training` has besides that of the model.
         """
         tokenizer = cls.__new__(cls)
+        tokenizer._measured = measured or {}
         arguments.instance("model", model, Model, "give the `model` of a tokenizer, or use bpejit.load for files")
         tokenizer._codec = Codec(model, lazy=lazy)
         return tokenizer
@@ -315,6 +320,15 @@ class Tokenizer:
     def model(self) -> Model:
         """The model: tokens, merges and settings as immutable data."""
         return self._codec.model
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What is known about the training: inputs, amounts of text and options; empty for files of other tools.
+
+        The tokenizer that a training returns also has the number of `tokens` of the text, without special tokens, its
+        `bytes_per_token`, and the `peak_memory` of the process until then, in bytes. They are not saved.
+        """
+        return {**self.model.training, **self._measured}
 
     @property
     def vocab(self) -> Mapping[int, bytes]:

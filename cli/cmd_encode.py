@@ -16,7 +16,7 @@ from bpejit.jobs.job_options import OutputOptions
 from . import shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import command
-from .progress import Progress, counted, format_bytes, format_estimate, format_rate, format_seconds, watch
+from .progress import Progress, counted, format_bytes, format_estimate, format_memory, format_rate, format_seconds, watch
 from .reporting import check_json_output, fields_of, shell_line, this_command, wrote
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def describe_dataset(report: GenerationReport) -> str:
 def _describe_run(report: JobReport, *parts: str) -> str:
     """Return what summaries of all jobs tell after `parts`: units of an earlier run, memory, and where the time went."""
     kept = f"{report.kept_units:,} of {report.units:,} units from an earlier run" if report.kept_units else ""
-    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
-    memory = f"peak memory {format_bytes(report.peak_memory)}{worker}"
+    memory = format_memory(report.peak_memory, report.worker_memory)
     stages = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items() if seconds)
     return "; ".join(filter(None, (*parts, kept, memory, f"time: {stages}" if stages else "")))
 

@@ -16,7 +16,7 @@ from bpejit.training.train_options import MergeLimits, ModelOptions, Saving
 
 from . import shared_options as shared
 from .command_types import command
-from .progress import format_bytes, format_seconds, watch
+from .progress import format_bytes, format_memory, format_seconds, watch
 from .reporting import this_command, write_message, wrote
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def train(
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counting.counts import Counts
+    from bpejit.process_memory import peak_memory
     from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.train import TrainingOutputs, training_notes
 
@@ -119,6 +120,7 @@ def train(
         for (size, folder), number in zip(folders.items(), tokens, strict=True)
     ]
     notes = model.training
+    memory, worker_memory = peak_memory()
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     summary = f"trained {model.vocab_size:,} tokens on {format_bytes(notes['bytes'])} in {format_seconds(progress.seconds)}"
     _finish(
@@ -128,6 +130,9 @@ def train(
         **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
         tokens=n_tokens,
         bytes_per_token=bytes_per_token,
+        peak_memory=memory,
+        worker_memory=worker_memory,
+        details=format_memory(memory, worker_memory),
         skipped_records=sum(entry["count"] for entry in notes.get("skipped_records", ())),
         resumed=outputs.counts_file.resumes,
         sizes=sizes,

@@ -31,6 +31,11 @@ def format_estimate(count: float) -> str:
     return f"{int(float(f'{count:.3g}')):,}"
 
 
+def format_memory(peak: int, worker: int) -> str:
+    """Return the peak memory of the process and of its largest worker as text; `worker` is 0 if there was none."""
+    return f"peak memory {format_bytes(peak)}" + (f" (largest worker {format_bytes(worker)})" if worker else "")
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number and what is counted: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -27,6 +27,7 @@ from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.jit.listening import working_time
 from bpejit.model import Model
 from bpejit.options import chosen, takes
+from bpejit.process_memory import peak_memory
 from bpejit.shrinking import first_merges
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import existing_parent
@@ -96,6 +97,7 @@ def train(inputs: Inputs, *, vocab_size: int, **options: Unpack[TrainOptions]) -
     Returns
     -------
     Tokenizer
+        Its `training` has `tokens`, `bytes_per_token` and `peak_memory` as well.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def train(inputs: Inputs, *, vocab_size: int, **options: Unpack[TrainOptions]) -
     >>> train("corpus/*.txt", vocab_size=128_000, out="tokenizer", also=[64_000, 32_000])  # doctest: +SKIP
     >>> load("tokenizer-32000")  # doctest: +SKIP
     """
-    return _announced(_train_and_save(inputs, vocab_size=vocab_size, **options))
+    return _announced(_train_and_save, inputs, vocab_size=vocab_size, **options)
 
 
 @arguments.explain_wrong_arguments
@@ -137,7 +139,7 @@ def train_from_iterator(texts: Iterable[Any], *, vocab_size: int, **options: Any
     """
     settings: dict[str, Any] = {"vocab_size": vocab_size, **options}
     arguments.bound("train_from_iterator", inspect.signature(train), (texts,), settings)
-    return _announced(_train_and_save(iterate_texts(texts), **settings))
+    return _announced(_train_and_save, iterate_texts(texts), **settings)
 
 
 def _train_and_save(
@@ -261,7 +263,7 @@ def train_from_counts(counts: Counts, *, vocab_size: int, **options: Unpack[Coun
     ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
     """
     found = arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`")
-    return _announced(train_model(found, vocab_size=vocab_size, **options))
+    return _announced(train_model, found, vocab_size=vocab_size, **options)
 
 
 def thread_count(workers: int | None, engine: str) -> int:
@@ -295,11 +297,15 @@ def training_notes(model: Model) -> list[str]:
     return notes
 
 
-def _announced(model: Model) -> Tokenizer:
-    """Return the tokenizer of a model, after warnings of what its user should know."""
+def _announced(learn: Callable[..., Model], inputs: Inputs | Counts, **options: Any) -> Tokenizer:
+    """Learn a model, warn of what its user should know, and return its tokenizer with what was measured."""
+    sizes: list[int] = []
+    model = learn(inputs, inspect_sizes=lambda *found: sizes.extend(found), **options)
     for note in training_notes(model):
         warn_user(note)
-    return Tokenizer.from_model(model, lazy=True)
+    n_bytes, n_tokens = sizes
+    measured = {"tokens": n_tokens, "bytes_per_token": n_bytes / max(n_tokens, 1), "peak_memory": peak_memory()[0]}
+    return Tokenizer.from_model(model, lazy=True, measured=measured)
 
 
 def train_bpe(
@@ -324,5 +330,5 @@ def train_bpe(
     arguments.path("input_path", input_path, error=CorpusError)
     settings: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": special_tokens, **options}
     arguments.bound("train_bpe", inspect.signature(train_model), (input_path,), settings)
-    model = _announced(train_model([input_path], **settings)).model
+    model = _announced(train_model, [input_path], **settings).model
     return dict(model.vocab), list(model.merges)

@@ -114,3 +114,23 @@ def test_tokens_by_size_are_those_of_the_text(corpus: Path) -> None:
         bpejit.tokens_by_size(counts, tokenizer, [351])
     with pytest.raises(CountsError, match="were made with the pattern"):
         model_tokens_by_size(bpejit.count(corpus, pattern="cl100k"), tokenizer.model, [350])
+
+
+@pytest.mark.parametrize("how", ["files", "texts", "counts"])
+def test_training_of_the_tokenizer(tmp_path: Path, how: str) -> None:
+    text = "some words to count, and some more " * 9
+    (tmp_path / "a.txt").write_text(text)
+    tokenizer = {
+        "files": lambda: bpejit.train(tmp_path / "a.txt", vocab_size=270, out=tmp_path / "saved"),
+        "texts": lambda: bpejit.train_from_iterator([text], vocab_size=270),
+        "counts": lambda: bpejit.train_from_counts(bpejit.count(tmp_path / "a.txt"), vocab_size=270),
+    }[how]()
+    n_tokens = len(tokenizer.encode(text))
+    assert tokenizer.training["tokens"] == n_tokens
+    assert tokenizer.training["bytes_per_token"] == len(text) / n_tokens
+    assert tokenizer.training["bytes"] == len(text)
+    assert tokenizer.training["peak_memory"] >= 0
+    if how == "files":
+        assert bpejit.load(tmp_path / "saved").training == tokenizer.model.training
+    assert "peak_memory" not in tokenizer.model.training
+    assert bpejit.Tokenizer(dict(tokenizer.vocab), list(tokenizer.merges)).training == {}
