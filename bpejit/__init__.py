@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         report as report,
     )
     from bpejit.inspection.corpus_stats import Stats as Stats, stats as stats
-    from bpejit.inspection.split_text import split as split
+    from bpejit.inspection.token_rows import split as split
     from bpejit.model import Model as Model
     from bpejit.t2t.datagen.generation import generate_data as generate_data
     from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
@@ -70,7 +70,7 @@ _MODULES = {
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
         "bpejit.inspection.comparison": ("Comparison", "Report", "compare", "report"),
         "bpejit.inspection.corpus_stats": ("Stats", "stats"),
-        "bpejit.inspection.split_text": ("split",),
+        "bpejit.inspection.token_rows": ("split",),
         "bpejit.model": ("Model",),
         "bpejit.tokenfiles.conversion": ("convert_tokens",),
         "bpejit.tokenfiles.opening": ("open_tokens",),

@@ -130,8 +130,7 @@ def _warm_others() -> None:
     from bpejit.arrays import padded_text
     from bpejit.formats.ranked_merges import recover_merges
     from bpejit.formats.tiktoken_ranks import parse_ranks
-    from bpejit.inspection.scripts import ScriptTable, scripts_around
-    from bpejit.inspection.text_measures import measure_text
+    from bpejit.inspection.text_measures import ScriptTable, measure_text, scripts_around
     from bpejit.kernels.constants import WARMING_TEXT
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.splitting.special_token_finder import SpecialTokenFinder

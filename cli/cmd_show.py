@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
-    from bpejit.inspection.split_text import SplitText
-    from bpejit.inspection.token_rows import TokenRow
+    from bpejit.inspection.token_rows import SplitText, TokenRow
     from bpejit.splitting import Splitter
 
 
@@ -230,7 +229,7 @@ def split(
         raise click.UsageError("`--tokenizer` and `--pattern` cannot be combined; expected one of them: leave one out")
     if "" in special_tokens:
         raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
-    from bpejit.inspection.split_text import SplitText
+    from bpejit.inspection.token_rows import SplitText
 
     with watch() as progress:
         text = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode))

@@ -2,7 +2,7 @@
 
 - A text: `token_rows`, `visible_text`
 - What Python and the commands show: `corpus_stats` (statistics), `comparison` (of tokenizers), `tables`
-- A corpus: `token_counts`, `text_measures`, `scripts`, `differing_texts`
+- A corpus: `token_counts`, `text_measures`, `differing_texts`
 - A vocabulary: `vocabulary_measures`
 - `report_page`, `plots`
 """

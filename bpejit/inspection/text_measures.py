@@ -1,14 +1,137 @@
-"""Count the characters and words of text, in blocks, and the words of each script."""
+"""The Unicode script of characters, tokens and words; the numbers of characters and words of text, in blocks.
+
+A word belongs to the script of its first character whose script is not Common, and to Common if there is none. Bytes that are
+not valid UTF-8 belong to words, and to Other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
+import regex
 
-from bpejit.arrays import Array
-from bpejit.inspection.scripts import COMMON, SCRIPTS, ScriptTable
-from bpejit.kernels.inspection.amounts import N_AMOUNTS, count_words
+from bpejit.arrays import Array, distinct, lengths_of
+from bpejit.inspection.vocabulary_measures import token_properties
+from bpejit.kernels.inspection.amounts import N_AMOUNTS, NOT_LOOKED_UP, SPACE, count_words, find_scripts
+from bpejit.model import Model
+
+_NAMES = (
+    "Common Latin Greek Cyrillic Armenian Hebrew Arabic Syriac Thaana Nko Devanagari Bengali Gurmukhi Gujarati Oriya "
+    "Tamil Telugu Kannada Malayalam Sinhala Thai Lao Tibetan Myanmar Georgian Hangul Ethiopic Cherokee "
+    "Canadian_Aboriginal Khmer Mongolian Hiragana Katakana Bopomofo Han Yi Coptic Gothic Runic Javanese Balinese "
+    "Tifinagh Other"
+)
+
+SCRIPTS = tuple(_NAMES.split())
+"""Names of the scripts that are told apart. Common has digits, punctuation, spaces and symbols; Other has all other scripts,
+and bytes that are not valid UTF-8.
+"""
+
+COMMON, OTHER = 0, len(SCRIPTS) - 1
+
+UNDETERMINED = 255
+"""In the scripts of tokens: a token whose only characters of a script are incomplete."""
+
+_BLOCK = 1 << 10
+"""Number of code points whose scripts are looked up together."""
+
+_LAST_SPACE = 0x3000
+"""The last code point that is white space."""
+
+
+class ScriptTable:
+    """The kinds of characters, each looked up once: indices in `SCRIPTS`, with the flag `SPACE` for white space.
+
+    Parameters
+    ----------
+    by_script : bool
+        Whether scripts are told apart; otherwise all characters are `COMMON`.
+
+    Attributes
+    ----------
+    kinds : uint8 [0x110000]
+        `NOT_LOOKED_UP` for characters that were not needed so far.
+    byte_kinds : uint8 [256]
+        Of ASCII, and of bytes that are not valid UTF-8.
+    """
+
+    def __init__(self, *, by_script: bool = True) -> None:
+        self.kinds = np.full(0x110000, NOT_LOOKED_UP if by_script else COMMON, dtype=np.uint8)
+        if not by_script:
+            self.kinds[[point for point in range(_LAST_SPACE + 1) if chr(point).isspace()]] = SPACE
+        self.byte_kinds = np.full(256, OTHER if by_script else COMMON, dtype=np.uint8)
+        self.byte_kinds[:128] = self.look_up(np.arange(128))
+
+    def look_up(self, points: Array) -> Array:
+        """Return the kind of each code point, as uint8.
+
+        Parameters
+        ----------
+        points : integers [n], each below 0x110000
+        """
+        found: Array = self.kinds[points]
+        missing = points[found == NOT_LOOKED_UP]
+        for number in distinct(missing // _BLOCK).tolist():
+            block = self.kinds[number * _BLOCK : (number + 1) * _BLOCK]
+            block[:] = OTHER
+            text = "".join(map(chr, range(number * _BLOCK, (number + 1) * _BLOCK)))
+            for script, pattern in enumerate(_script_patterns()):
+                for match in pattern.finditer(text):
+                    block[match.start() : match.end()] = script
+            block[[character.isspace() for character in text]] |= SPACE
+        return self.kinds[points] if missing.size else found
+
+    def completed(self, text: Array, call: Callable[[Array, Array], int]) -> None:
+        """Call a function with both arrays, and again while it returns the position in `text` of a character to look up."""
+        while (at := call(self.kinds, self.byte_kinds)) >= 0:
+            character = text[at : at + 4].tobytes().decode("utf-8", "ignore")[0]
+            self.look_up(np.array([ord(character)]))
+
+
+@lru_cache(maxsize=1)
+def _script_patterns() -> list[regex.Pattern[str]]:
+    names = [r"[\p{Script=Common}\p{Script=Inherited}]+", *(rf"\p{{Script={name}}}+" for name in SCRIPTS[1:-1])]
+    return [regex.compile(name) for name in names]
+
+
+def token_scripts(model: Model, table: ScriptTable) -> Array:
+    """Return the script of each token: that of its first complete character that has one, and otherwise `COMMON`.
+
+    Returns
+    -------
+    uint8 [vocab_size]
+        Indices in `SCRIPTS`, or `UNDETERMINED`. Special tokens and ids that are not in use are `COMMON`.
+    """
+    found = np.zeros(model.vocab_size, dtype=np.uint8)
+    ids = np.array(list(model.tokens), dtype=np.int64)
+    texts = [token.decode("utf-8", "ignore") for token in model.tokens.values()]
+    owners = np.repeat(ids, lengths_of(texts))
+    points = np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
+    scripts = table.look_up(points) & (SPACE - 1)
+    told = scripts != COMMON
+    # Assigned in reverse order, so that the first character of each token is written last.
+    found[owners[told][::-1]] = scripts[told][::-1]
+    found[token_properties(model).partial & (found == COMMON)] = UNDETERMINED
+    return found
+
+
+def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) -> Array:
+    """Return the script of the incomplete character of each of some tokens of a text, as uint8 [tokens].
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+    starts, ends : int64 [tokens]
+        Where the tokens begin and end. A token that begins inside a character belongs to that one, and otherwise to the one
+        in which it ends.
+    table : ScriptTable
+    """
+    scripts = np.zeros(starts.size, dtype=np.uint8)
+    table.completed(text, lambda kinds, byte_kinds: find_scripts(text, starts, ends, kinds, byte_kinds, scripts))
+    return scripts
 
 
 @dataclass(frozen=True)

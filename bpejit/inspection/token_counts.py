@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,26 +37,24 @@ from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.inspection.names import Naming
-from bpejit.inspection.scripts import OTHER, SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.tables import Row
-from bpejit.inspection.text_measures import TextMeasures, measure_text
+from bpejit.inspection.text_measures import (
+    OTHER,
+    SCRIPTS,
+    UNDETERMINED,
+    ScriptTable,
+    TextMeasures,
+    measure_text,
+    scripts_around,
+    token_scripts,
+)
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
 from bpejit.options import chosen
-from bpejit.storage.files import StrPath
 
-
-class HasModel(Protocol):
-    """A tokenizer, as `bpejit.Tokenizer` is one."""
-
-    @property
-    def model(self) -> Model:
-        """The model of the tokenizer."""
-
-
-AnyTokenizer = HasModel | StrPath
-"""A tokenizer, or the path of one."""
+AnyTokenizer: TypeAlias = Any
+"""A `bpejit.Tokenizer`, the path of one, or a `GivenModel`."""
 
 
 class CountingOptions(Naming, ReadingOptions, LocalWork, total=False):
@@ -71,25 +69,22 @@ class GivenModel:
     model: Model
 
 
-def given_models(tokenizers: Sequence[Any]) -> list[GivenModel]:
-    """Return the models of tokenizers that a user gave as objects or paths.
+def given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:
+    """Return the models of tokenizers.
 
     Raises
     ------
-    ArgumentTypeError, OptionError, TokenizerFormatError
+    ArgumentTypeError, TokenizerFormatError
     """
     found = []
     n_objects = 0
     for given in tokenizers:
         model = getattr(given, "model", None)
-        if isinstance(given, GivenModel):
-            found.append(given)
-        elif isinstance(model, Model):
+        if isinstance(model, Model):
             n_objects += 1
-            found.append(GivenModel("tokenizer" if n_objects == 1 else f"tokenizer {n_objects}", model))
+            found.append(GivenModel(getattr(given, "path", f"tokenizer {n_objects}".removesuffix(" 1")), model))
         elif isinstance(given, (str, os.PathLike)):
-            path = arguments.path("tokenizer", given)
-            found.append(GivenModel(path, load_model(path)))
+            found.append(GivenModel(arguments.path("tokenizer", given), load_model(given)))
         else:
             expected = "a Tokenizer, or the path of one"
             raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from bpejit.arrays import padded_text
+from bpejit import arguments
+from bpejit.arrays import Array, padded_text
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.corpus.chunks import Chunker, ChunkReader
+from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.model import Model
-from bpejit.splitting import Splitter
+from bpejit.model import Model, special_bytes
+from bpejit.splitting import Pattern, Splitter
+from bpejit.splitting.presets import pattern_source
 from bpejit.utf8 import encode_utf8
 
 LONGEST_TRACED = 1000
@@ -133,14 +139,108 @@ def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:
     data = encode_utf8(text) if isinstance(text, str) else text
     splitter = codec.encoder.splitter
     if isinstance(splitter, Splitter):
-        prepared, n_bytes = padded_text(data)
-        ends = splitter.split(prepared, n_bytes)
-    else:
-        prepared, ends = splitter.run(data)
-    stops = (ends & POSITION_MASK).tolist()
-    flags = (ends >= SPECIAL_FLAG).tolist()
-    for (start, stop), special in zip(pairwise([0, *stops]), flags, strict=True):
-        yield prepared[start:stop].tobytes(), special
+        yield from _spans(splitter, data)
+        return
+    prepared, ends = splitter.run(data)
+    yield from _flagged(prepared, ends)
+
+
+def _spans(splitter: Splitter, data: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the spans of a text, and whether each is a special token."""
+    prepared, n_bytes = padded_text(data)
+    yield from _flagged(prepared, splitter.split(prepared, n_bytes))
+
+
+def _flagged(text: Array, ends: Array, first: int = 0) -> Iterator[tuple[bytes, bool]]:
+    """Yield the spans with some ends, and whether each is a special token."""
+    data = text.tobytes()
+    for end in ends.tolist():
+        stop = end & POSITION_MASK
+        yield data[first:stop], bool(end & SPECIAL_FLAG)
+        first = stop
+
+
+Text = TypeVar("Text", str, bytes)
+
+
+@arguments.explain_wrong_arguments
+def split(
+    text: Text, pattern: Pattern = "gpt2", *, special_tokens: Sequence[str] = (), unicode: str | None = None
+) -> list[Text]:
+    """Split a text into pre-tokens, the units that merges never cross.
+
+    Parameters
+    ----------
+    text : str or bytes
+    pattern : str or tuple of str
+        The name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or a sequence of regular expressions.
+    special_tokens : list of str
+        Texts that are found before the pattern is applied; each is one item of the result.
+    unicode : str, optional
+        The version of Unicode of the pattern, such as "16.0"; by default that of the installed `regex` package.
+
+    Returns
+    -------
+    list of str, or of bytes for bytes
+        Joined, they are the text.
+
+    Raises
+    ------
+    ArgumentTypeError, PatternError
+
+    Examples
+    --------
+    >>> split("it's 2026")
+    ['it', "'s", ' 2026']
+    """
+    given = arguments.as_bytes("text", text)
+    specials = arguments.special_tokens("special_tokens", special_tokens)
+    version = arguments.optional_string("unicode", unicode)
+    source = pattern_source(arguments.pattern("pattern", pattern))
+    splitter = Splitter(source, map(special_bytes, specials), unicode=version)
+    found: list[Any] = [piece for piece, _ in _spans(splitter, encode_utf8(given) if isinstance(given, str) else given)]
+    return [piece.decode("utf-8") for piece in found] if isinstance(given, str) else found
+
+
+@dataclass
+class SplitText:
+    """What is split, and the totals of what was split so far.
+
+    Parameters
+    ----------
+    splitter : Splitter
+    n_bytes, n_spans, n_specials : int
+        Bytes, spans, and special tokens among these.
+    skipped : Skipped
+        Records without text.
+    """
+
+    splitter: Splitter
+    n_bytes: int = 0
+    n_spans: int = 0
+    n_specials: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def blocks(self, source: Source) -> Iterator[tuple[Array, int, Array]]:
+        """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
+        reader = ChunkReader()
+        plain = Splitter(self.splitter.pattern, [])
+        for chunk in Chunker(self.splitter).chunks([source]):
+            content = reader.read(chunk)
+            self.n_bytes += content.cut
+            self.skipped += content.skipped
+            splitter = self.splitter if content.specials else plain
+            for first, ends, n in splitter.blocks(content.text, content.stops, content.cut, content.final):
+                self.n_spans += n
+                self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
+                yield content.text, first, ends[:n]
+
+    def spans(self, source: Source, count: int | None) -> Iterator[list[tuple[bytes, bool]]]:
+        """Yield the first `count` spans of a source in each block: their bytes, and True for special tokens."""
+        for text, first, ends in self.blocks(source):
+            spans = list(_flagged(text, ends[:count], first))
+            count = None if count is None else count - len(spans)
+            yield spans
 
 
 def html_tokens(rows: Iterable[TokenRow], attributes: Callable[[int, TokenRow], str]) -> str:

@@ -21,8 +21,16 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.corpus_stats import corpus_stats, coverage, efficiency, frequency_classes, renyi_entropy, usage_by_rank
-from bpejit.inspection.scripts import COMMON, SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
-from bpejit.inspection.text_measures import TextMeasures, measure_text
+from bpejit.inspection.text_measures import (
+    COMMON,
+    SCRIPTS,
+    UNDETERMINED,
+    ScriptTable,
+    TextMeasures,
+    measure_text,
+    scripts_around,
+    token_scripts,
+)
 from bpejit.inspection.token_counts import count_inputs
 from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.splitting import PRESETS

@@ -17,8 +17,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError
-from bpejit.inspection.scripts import SCRIPTS, ScriptTable
-from bpejit.inspection.text_measures import TextMeasures, measure_text
+from bpejit.inspection.text_measures import SCRIPTS, ScriptTable, TextMeasures, measure_text
 from bpejit.inspection.token_counts import count_inputs
 
 TABLE, PLAIN = ScriptTable(), ScriptTable(by_script=False)

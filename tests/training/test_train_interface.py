@@ -73,7 +73,7 @@ def test_defaults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bpejit.training.train.train_model", record)
     with pytest.raises(InterruptedError):
         train("corpus.txt", vocab_size=300)
-    del seen["vocab_size"]
+    del seen["vocab_size"], seen["inspect_sizes"]
     assert seen == defaults
 
 

@@ -8,7 +8,7 @@ from helpers.strategies import awkward_bytes, awkward_text
 from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import padded_text
-from bpejit.inspection.scripts import SCRIPTS, ScriptTable
+from bpejit.inspection.text_measures import SCRIPTS, ScriptTable
 from bpejit.kernels.inspection import amounts
 
 
