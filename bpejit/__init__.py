@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from bpejit.training.corpus_tokens import tokens_by_size as tokens_by_size
     from bpejit.training.extending import extend as extend
     from bpejit.training.train import (
+        find_chunk_boundaries as find_chunk_boundaries,
         train as train,
         train_bpe as train_bpe,
         train_from_counts as train_from_counts,
@@ -78,7 +79,7 @@ _MODULES = {
         "bpejit.training.corpus_tokens": ("tokens_by_size",),
         "bpejit.counting.count_corpus": ("count", "plan_count"),
         "bpejit.training.extending": ("extend",),
-        "bpejit.training.train": ("train", "train_bpe", "train_from_counts", "train_from_iterator"),
+        "bpejit.training.train": ("find_chunk_boundaries", "train", "train_bpe", "train_from_counts", "train_from_iterator"),
         "bpejit.verification.verify": ("verify",),
         "bpejit.warmup": ("warmup",),
     }.items()

@@ -1,4 +1,4 @@
-"""Train a tokenizer on files: `train`, `train_model` and `train_bpe`."""
+"""Train a tokenizer on files: `train`, `train_model`, and the functions of CS336."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
@@ -309,7 +309,12 @@ def _announced(learn: Callable[..., Model], inputs: Inputs | Counts, **options: 
 
 
 def train_bpe(
-    input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str], **options: Any
+    input_path: str | os.PathLike[str],
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    *,
+    num_chunks: int | None = None,
+    **options: Any,
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Train on one file, and return the vocabulary and the merges, as in Stanford's CS336 assignment 1.
 
@@ -318,6 +323,8 @@ def train_bpe(
     input_path : path
     vocab_size : int
     special_tokens : sequence of str
+    num_chunks : int, optional
+        The number of chunks of a file of this machine, instead of their size (`chunk_bytes`). The result does not depend on it.
     **options
         Any other parameter of `train` that does not concern saving (`out`, `also`, `resume`, `overwrite`).
 
@@ -327,8 +334,48 @@ def train_bpe(
     merges : list of (bytes, bytes)
         In the order of creation.
     """
-    arguments.path("input_path", input_path, error=CorpusError)
+    path = arguments.path("input_path", input_path, error=CorpusError)
     settings: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": special_tokens, **options}
     arguments.bound("train_bpe", inspect.signature(train_model), (input_path,), settings)
+    if num_chunks is not None:
+        number = arguments.whole_number("num_chunks", num_chunks, least=1)
+        if Path(path).is_file():
+            settings["chunk_bytes"] = max(-(-Path(path).stat().st_size // number), 1)
     model = _announced(train_model, [input_path], **settings).model
     return dict(model.vocab), list(model.merges)
+
+
+def find_chunk_boundaries(file: BinaryIO, desired_num_chunks: int, split_special_token: bytes) -> list[int]:
+    """Return the positions that divide a file into chunks of about the same size, with equal results as in CS336.
+
+    Parameters
+    ----------
+    file : binary file
+    desired_num_chunks : int
+        There are fewer if boundaries fall on the same position.
+    split_special_token : bytes
+        A boundary moves from a multiple of the size of a chunk to the next token, or to the end of the file. As in CS336, the
+        file is searched in blocks of 4,096 bytes from there, and a token across two blocks is passed over.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError
+
+    Examples
+    --------
+    >>> import io
+    >>> find_chunk_boundaries(io.BytesIO(b"one<e>two<e>three<e>four"), 3, b"<e>")
+    [0, 9, 17, 24]
+    """
+    n_chunks = arguments.whole_number("desired_num_chunks", desired_num_chunks, least=1)
+    token = split_special_token
+    if not isinstance(token, bytes):
+        raise arguments.wrong_type("split_special_token", token, "bytes", "encode it, as in '<|endoftext|>'.encode()")
+    size = file.seek(0, os.SEEK_END)
+    found = {0, size}
+    for number in range(1, n_chunks):
+        start = file.seek(number * (size // n_chunks))
+        while (block := file.read(4096)) and token not in block:
+            start += len(block)
+        found.add(start + block.find(token) if block else size)
+    return sorted(found)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pyarrow.parquet
@@ -368,6 +366,9 @@ SHELL_EXAMPLES = {
     ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
     ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
     ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
+    ("docs/recipes/datasets.md", "console", 2): "tests/project/test_recipes.py::test_recipe",
+    ("docs/recipes/megatron.md", "console", 1): "tests/project/test_recipes.py::test_recipe",
+    ("docs/recipes/nanogpt.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_nanogpt",
     ("docs/subwords.md", "console", 5): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
     ("docs/clusters.md", "bash", 1): "tests/project/test_clusters_page.py::test_slurm",
     ("docs/clusters.md", "sh", 2): "tests/project/test_clusters_page.py::test_ray_job",
@@ -503,49 +504,18 @@ def test_files_that_pages_name_exist(page):
     assert [name for name in sorted(named) if not (ROOT / name).exists() and not (ROOT / "bpejit" / name).exists()] == []
 
 
-class StandIn:
-    """What the page on token files uses of PyTorch, for environments without it."""
-
-    class Dataset:
-        pass
-
-    class DataLoader:
-        def __init__(self, dataset, *, batch_size, shuffle):
-            self.dataset, self.batch_size = dataset, batch_size
-            self.order = np.random.default_rng(0).permutation(len(dataset)) if shuffle else np.arange(len(dataset))
-
-        def __iter__(self):
-            for start in range(0, len(self.order), self.batch_size):
-                items = [self.dataset[int(number)] for number in self.order[start : start + self.batch_size]]
-                yield [np.stack(column) for column in zip(*items, strict=True)]
-
-    from_numpy = staticmethod(np.asarray)
-
-
 @pytest.mark.compiled
 def test_token_file_examples(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
-    if importlib.util.find_spec("torch") is None:
-        stand_in = types.ModuleType("torch")
-        stand_in.from_numpy = StandIn.from_numpy
-        stand_in.utils = types.SimpleNamespace(data=StandIn)
-        monkeypatch.setitem(sys.modules, "torch", stand_in)
     page = (ROOT / "docs" / "tokenfiles.md").read_text(encoding="utf-8")
     (session,) = blocks(page, "console")
     for line in session.splitlines():
         assert invoke(*shlex.split(line.removeprefix("$ bpejit "))).exit_code == 0
     ids = bpejit.load("tokenizer").encode_array((shell.folder / "demo" / "texts.txt").read_bytes())
-    reading, loading = blocks(page, "python")
+    (reading,) = blocks(page, "python")
     names: dict[str, object] = {}
     exec(compile(reading, "docs/tokenfiles.md", "exec"), names)
     assert len(names["tokens"]) == ids.size
-    exec(compile(loading, "docs/tokenfiles.md", "exec"), names)
-    inputs, targets = names["inputs"], names["targets"]
-    assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
-    assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
-    assert str(inputs.dtype).endswith("int64")
-    windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
-    assert inputs[0].tolist() in windows
 
 
 def test_token_file_page_lists_every_format():

@@ -6,11 +6,13 @@ import inspect
 import pydoc
 import re
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
 import bpejit
+from bpejit.corpus.chunks import Chunker
+from bpejit.errors import CorpusError, OptionError
 from bpejit.training.train import train, train_bpe, train_model
 
 SAVING = {"out", "also", "resume", "overwrite"}
@@ -81,3 +83,30 @@ def test_train_bpe_has_the_interface_of_the_course() -> None:
     parameters = inspect.signature(train_bpe).parameters
     assert list(parameters)[:3] == ["input_path", "vocab_size", "special_tokens"]
     assert parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
+
+
+@pytest.mark.parametrize("num_chunks", [1, 3, 50])
+def test_train_bpe_divides_its_file_into_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_chunks: int) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(b"low lower lowest <|endoftext|> newer new\n" * 200)
+    expected = train_bpe(path, 280, ["<|endoftext|>"])
+    found: list[object] = []
+    chunks = Chunker.chunks
+
+    def record(self: Chunker, sources: Any) -> Any:
+        for chunk in chunks(self, sources):
+            found.append(chunk)
+            yield chunk
+
+    monkeypatch.setattr(Chunker, "chunks", record)
+    assert train_bpe(path, 280, ["<|endoftext|>"], num_chunks=num_chunks) == expected
+    assert num_chunks * 0.8 <= len(found) <= num_chunks
+
+
+def test_train_bpe_with_a_wrong_number_of_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(b"low lower lowest")
+    with pytest.raises(OptionError, match="num_chunks is 0; expected a whole number from 1 up"):
+        train_bpe(path, 260, [], num_chunks=0)
+    with pytest.raises(CorpusError, match="No such file"):
+        train_bpe(tmp_path / "missing", 260, [], num_chunks=2)

@@ -1,0 +1,187 @@
+"""Tests of the recipes: their examples run, and the results are those of the other projects."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, data_text, read_shared
+from helpers.cli import invoke
+from helpers.compat import tiktoken_named
+
+import bpejit
+
+END = "<|endoftext|>"
+N_DOCUMENTS = 50
+PAGES = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "recipes").glob("*.md")}
+WITHOUT_DATA = sorted({*PAGES} - {"index", "nanogpt", "dataloader"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with the files that the examples expect."""
+    text = data_text("prose.txt")[:200_000]
+    (tmp_path / "corpus.txt").write_bytes(text)
+    (tmp_path / "documents").mkdir()
+    documents = [text[start : start + 3000].decode("utf-8", "ignore") for start in range(0, len(text), 3000)]
+    documents[7] += END  # ordinary text in a record
+    documents[9] = ""
+    for number in range(2):
+        lines = [
+            json.dumps({"text": text, "id": k}) + "\n" for k, text in enumerate(documents[:N_DOCUMENTS]) if k % 2 == number
+        ]
+        (tmp_path / "documents" / f"{number}.jsonl").write_text("".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def examples(name: str) -> list[tuple[str, str]]:
+    """Return the language and the text of the examples of a page."""
+    return re.findall(r"^```(python|console)\n(.*?)^```", PAGES[name], re.MULTILINE | re.DOTALL)
+
+
+def run_console(session: str) -> None:
+    for line in session.replace("\\\n", "").splitlines():
+        arguments = shlex.split(line.removeprefix("$ "))
+        if arguments[0] == "bpejit":
+            result = invoke(*arguments[1:])
+            assert result.exit_code == 0, f"{line}\n{result.output}"
+        else:
+            subprocess.run(arguments, check=True)
+
+
+def run_python(example: str, names: dict[str, Any]) -> set[str]:
+    """Run an example, unless it needs packages that are not installed, and return these."""
+    packages = re.findall(r"^(?:import|from) (\w+)", example, re.MULTILINE)
+    missing = {name for name in packages if name not in sys.modules and importlib.util.find_spec(name) is None}
+    if not missing:
+        exec(compile(example, "a recipe", "exec"), names)
+    return missing
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", WITHOUT_DATA)
+def test_recipe(name: str, folder: Path) -> None:
+    names: dict[str, Any] = {"__name__": "recipe"}
+    missing: set[str] = set()
+    if name == "datasets":
+        bpejit.train(folder / "documents", vocab_size=400, out="tokenizer")
+    for language, example in examples(name):
+        if language == "console":
+            run_console(example)
+        elif not missing:  # the examples of a page continue each other
+            missing = run_python(example, names)
+    if missing:
+        pytest.skip(f"{min(missing)} is not installed")
+
+
+@pytest.mark.compiled
+def test_recipe_for_nanogpt(folder: Path) -> None:
+    (folder / "r50k_base.tiktoken").write_bytes(read_shared("vocabs/r50k_base.tiktoken"))
+    encoding = tiktoken_named("r50k_base")
+    lines = [line for path in sorted(folder.glob("documents/*")) for line in path.read_text("utf-8").splitlines()]
+    texts = [json.loads(line)["text"] for line in lines]
+    wanted = sorted([*encoding.encode_ordinary(text), encoding.eot_token] for text in texts)
+    (_, session), (_, one_text), (_, data_set), (_, reading) = examples("nanogpt")
+
+    def documents() -> list[list[int]]:
+        ids = np.concatenate([np.fromfile(f"{name}.bin", np.uint16) for name in ("train", "val")])
+        assert np.fromfile("val.bin", np.uint16)[-1] == encoding.eot_token
+        return sorted(found.tolist() for found in np.split(ids, np.flatnonzero(ids == encoding.eot_token) + 1)[:-1])
+
+    run_console(session)
+    assert documents() == wanted
+    names: dict[str, Any] = {"__name__": "recipe"}
+    assert not run_python(one_text, names)
+    text = (folder / "corpus.txt").read_text(encoding="utf-8")
+    at = int(len(text) * 0.9)
+    for name, part in (("train", text[:at]), ("val", text[at:])):
+        assert np.fromfile(f"{name}.bin", np.uint16).tolist() == encoding.encode_ordinary(part)
+    assert not run_python(reading, names)
+    assert np.array_equal(names["x"][:, 1:], names["y"][:, :-1])
+    missing = run_python(data_set, names)
+    if missing:
+        pytest.skip(f"{min(missing)} is not installed")
+    assert documents() == wanted
+    for name, part in names["split"].items():
+        ids = [i for text in part["text"] for i in [*encoding.encode_ordinary(text), encoding.eot_token]]
+        assert np.fromfile({"train": "train.bin", "test": "val.bin"}[name], np.uint16).tolist() == ids
+
+
+class StandIn:
+    """What the recipe uses of PyTorch, for environments without it."""
+
+    class Dataset:
+        pass
+
+    class ConcatDataset:
+        def __init__(self, parts: Any) -> None:
+            self.parts = parts
+
+        def __len__(self) -> int:
+            return sum(map(len, self.parts))
+
+        def __getitem__(self, number: int) -> Any:
+            for part in self.parts:
+                if number < len(part):
+                    return part[number]
+                number -= len(part)
+            raise IndexError(number)
+
+    class DataLoader:
+        def __init__(self, dataset: Any, *, batch_size: int, shuffle: bool = False, sampler: Any = None, num_workers: int = 0):
+            self.dataset, self.batch_size = dataset, batch_size
+            order = np.random.default_rng(0).permutation(len(dataset)) if shuffle else np.arange(len(dataset))
+            self.order = order if sampler is None else [*sampler]
+
+        def __iter__(self) -> Any:
+            for start in range(0, len(self.order), self.batch_size):
+                items = [self.dataset[int(number)] for number in self.order[start : start + self.batch_size]]
+                yield [np.stack(column) for column in zip(*items, strict=True)]
+
+    from_numpy = staticmethod(np.asarray)
+
+
+@pytest.mark.compiled
+def test_recipe_for_data_loaders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("torch") is None:
+        stand_in = types.ModuleType("torch")
+        stand_in.from_numpy = StandIn.from_numpy  # type: ignore[attr-defined]
+        stand_in.utils = types.SimpleNamespace(data=StandIn)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "torch", stand_in)
+    tokenizer = bpejit.train("corpus.txt", vocab_size=400)
+    tokenizer.encode_files("corpus.txt", "tokens.bin")
+    tokenizer.encode_files("corpus.txt", "shards.bin", shard_tokens=30_000)
+    names: dict[str, Any] = {"__name__": "recipe"}
+    (_, first), (_, ranks), (_, shards) = examples("dataloader")
+    run_python(first, names)
+    inputs, targets = names["inputs"], names["targets"]
+    assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
+    assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
+    assert str(inputs.dtype).endswith("int64")
+    ids = tokenizer.encode_array((folder / "corpus.txt").read_bytes())
+    windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
+    assert inputs[0].tolist() in windows
+    run_python(ranks, names)
+    position = {"rank": 1, "n_ranks": 2, "seed": 1}
+    others = [x.tolist() for x, _ in names["make_loader"](names["windows"], 8, **position)]
+    seen = [window for batch in [*names["batches"], *others] for window in batch]
+    assert len(names["batches"]) == len(others) == len(windows) // 16
+    assert len({tuple(window) for window in seen}) == len(seen)  # each window once, on one rank
+    assert all(window in windows for window in seen)
+    run_python(shards, names)
+    assert names["inputs"][1:].tolist() == names["targets"][:-1].tolist()
+
+
+def test_list_of_recipes() -> None:
+    assert set(re.findall(r"^- \[.*?\]\((\w+)\.md\)", PAGES["index"], re.MULTILINE)) == {*PAGES} - {"index"}
