@@ -20,9 +20,10 @@ from .text_output import color_console, color_option, quoted, separator, styled_
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bpejit.arrays import Array
     from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
-    from bpejit.inspection.token_rows import SplitText, TokenRow
+    from bpejit.inspection.token_rows import TokenRow
     from bpejit.splitting import Splitter
 
 
@@ -229,7 +230,6 @@ def split(
         raise click.UsageError("`--tokenizer` and `--pattern` cannot be combined; expected one of them: leave one out")
     if "" in special_tokens:
         raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
-    from bpejit.inspection.token_rows import SplitText
 
     with watch() as progress:
         text = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode))
@@ -248,6 +248,44 @@ def split(
             pattern = text.splitter.pattern
             name = f"the split pattern {pattern.name}" if pattern.name else "the split pattern"
             progress.message(pattern.reason or f"{name} runs as a compiled automaton, which is fast")
+
+
+class SplitText:
+    """What is split, with the totals of what was split so far: bytes, spans, special tokens among these, and skipped records."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        from bpejit.corpus.blocks import NOTHING_SKIPPED
+
+        self.splitter = splitter
+        self.n_bytes = self.n_spans = self.n_specials = 0
+        self.skipped = NOTHING_SKIPPED
+
+    def blocks(self, source: Source) -> Iterator[tuple[Array, int, Array]]:
+        """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
+        from bpejit.corpus.chunks import Chunker, ChunkReader
+        from bpejit.kernels.constants import SPECIAL_FLAG
+        from bpejit.splitting import Splitter
+
+        reader = ChunkReader()
+        plain = Splitter(self.splitter.pattern, [])
+        for chunk in Chunker(self.splitter).chunks([source]):
+            content = reader.read(chunk)
+            self.n_bytes += content.cut
+            self.skipped += content.skipped
+            splitter = self.splitter if content.specials else plain
+            for first, ends, n in splitter.blocks(content.text, content.stops, content.cut, content.final):
+                self.n_spans += n
+                self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
+                yield content.text, first, ends[:n]
+
+    def spans(self, source: Source, count: int | None) -> Iterator[list[tuple[bytes, bool]]]:
+        """Yield the first `count` spans of a source in each block: their bytes, and True for special tokens."""
+        from bpejit.inspection.token_rows import flagged_spans
+
+        for text, first, ends in self.blocks(source):
+            spans = list(flagged_spans(text, ends[:count], first))
+            count = None if count is None else count - len(spans)
+            yield spans
 
 
 def _make_splitter(

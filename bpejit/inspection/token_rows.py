@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from bpejit import arguments
 from bpejit.arrays import Array, padded_text
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.chunks import Chunker, ChunkReader
-from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
@@ -142,16 +138,16 @@ def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:
         yield from _spans(splitter, data)
         return
     prepared, ends = splitter.run(data)
-    yield from _flagged(prepared, ends)
+    yield from flagged_spans(prepared, ends)
 
 
 def _spans(splitter: Splitter, data: bytes) -> Iterator[tuple[bytes, bool]]:
     """Yield the spans of a text, and whether each is a special token."""
     prepared, n_bytes = padded_text(data)
-    yield from _flagged(prepared, splitter.split(prepared, n_bytes))
+    yield from flagged_spans(prepared, splitter.split(prepared, n_bytes))
 
 
-def _flagged(text: Array, ends: Array, first: int = 0) -> Iterator[tuple[bytes, bool]]:
+def flagged_spans(text: Array, ends: Array, first: int = 0) -> Iterator[tuple[bytes, bool]]:
     """Yield the spans with some ends, and whether each is a special token."""
     data = text.tobytes()
     for end in ends.tolist():
@@ -200,47 +196,6 @@ def split(
     splitter = Splitter(source, map(special_bytes, specials), unicode=version)
     found: list[Any] = [piece for piece, _ in _spans(splitter, encode_utf8(given) if isinstance(given, str) else given)]
     return [piece.decode("utf-8") for piece in found] if isinstance(given, str) else found
-
-
-@dataclass
-class SplitText:
-    """What is split, and the totals of what was split so far.
-
-    Parameters
-    ----------
-    splitter : Splitter
-    n_bytes, n_spans, n_specials : int
-        Bytes, spans, and special tokens among these.
-    skipped : Skipped
-        Records without text.
-    """
-
-    splitter: Splitter
-    n_bytes: int = 0
-    n_spans: int = 0
-    n_specials: int = 0
-    skipped: Skipped = NOTHING_SKIPPED
-
-    def blocks(self, source: Source) -> Iterator[tuple[Array, int, Array]]:
-        """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
-        reader = ChunkReader()
-        plain = Splitter(self.splitter.pattern, [])
-        for chunk in Chunker(self.splitter).chunks([source]):
-            content = reader.read(chunk)
-            self.n_bytes += content.cut
-            self.skipped += content.skipped
-            splitter = self.splitter if content.specials else plain
-            for first, ends, n in splitter.blocks(content.text, content.stops, content.cut, content.final):
-                self.n_spans += n
-                self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
-                yield content.text, first, ends[:n]
-
-    def spans(self, source: Source, count: int | None) -> Iterator[list[tuple[bytes, bool]]]:
-        """Yield the first `count` spans of a source in each block: their bytes, and True for special tokens."""
-        for text, first, ends in self.blocks(source):
-            spans = list(_flagged(text, ends[:count], first))
-            count = None if count is None else count - len(spans)
-            yield spans
 
 
 def html_tokens(rows: Iterable[TokenRow], attributes: Callable[[int, TokenRow], str]) -> str:
