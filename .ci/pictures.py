@@ -92,7 +92,13 @@ def main(out: Path) -> None:
         compare = ("compare", "tokenizer", "small", "english.txt", "chinese.txt", "--count", "4", "--texts", "2", *always)
         show(terminal(compare, folder=folder), "compare.png")
         shown = bpejit.load(folder / "tokenizer").show("In notebooks, tokens look like this.\n自然语言 too.")
-        show(f"<div id=shot style='display:inline-block;padding:10px 14px'>{shown._repr_html_()}</div>", "notebook.png")
+        paths = {str(folder / text): text.removesuffix(".txt") for text in texts}
+        figures = bpejit.stats(
+            folder / "tokenizer", list(paths), against=folder / "small", labels=paths, names=["new", "small"]
+        )
+        cells = f"{shown._repr_html_()}<hr>{figures._repr_html_()}"
+        style = "display:inline-block;padding:10px 14px;font:14px sans-serif"
+        show(f"<div id=shot style='{style}'>{cells}</div>", "notebook.png")
 
         run("report", "tokenizer", *texts, "--against", "small", "--out", "report.html", folder=folder)
         resize(driver, 1000, 760)

@@ -251,7 +251,7 @@ def split(
 
 
 class SplitText:
-    """What is split, with the totals of what was split so far: bytes, spans, special tokens among these, and skipped records."""
+    """What is split, with the totals so far: bytes, spans, special tokens among these, and skipped records."""
 
     def __init__(self, splitter: Splitter) -> None:
         from bpejit.corpus.blocks import NOTHING_SKIPPED
