@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import click
+from bpejit_cli.reporting import BASICS, REPORTS
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyXRefRole
@@ -49,6 +50,7 @@ html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
+highlight_language = "none"  # of blocks that name none
 smartquotes = False  # `--` in the help of commands
 pygments_style = "github-light"
 pygments_dark_style = "github-dark"
@@ -75,18 +77,37 @@ def quote_defaults(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
     lines[:] = [re.sub(r"^(\s*\w+(?:, \w+)* : .*?default )([^`]+)$", r"\1``\2``", line) for line in lines]
 
 
-def escape_text(app: Sphinx, ctx: click.Context, lines: list[str]) -> None:
-    """Escape what is markup in reStructuredText but not in the help of a command, and show its examples as code."""
-    examples = []
-    if "| Example:" in lines:
-        at = lines.index("| Example:")
-        examples = ["Example:", "", ".. code-block:: shell", "", *(line.removeprefix("| ") for line in lines[at + 1 :]), ""]
-        del lines[at:]
-    for number, line in enumerate(lines):
-        if not line.startswith(".. "):
-            parts = re.split(r"(`+[^`]*`+|^\s*\| |^\s*:\w+:)", line)
-            lines[number] = "".join(part if odd % 2 else re.sub(r"([*|_])", r"\\\1", part) for odd, part in enumerate(parts))
-    lines += examples
+def escaped(text: str) -> str:
+    """Write the text of a help page as reStructuredText: code in backticks, and nothing else that is markup."""
+    parts = re.split(r"`([^`]+)`", " ".join(text.split()))
+    return "".join(f"``{part}``" if odd % 2 else re.sub(r"([\\*|_`])", r"\\\1", part) for odd, part in enumerate(parts))
+
+
+def write_description(app: Sphinx, ctx: click.Context, lines: list[str]) -> None:
+    """Write the paragraphs of a help page, and its examples as code."""
+    text, _, examples = "\n".join(lines).partition("| Example:\n")
+    lines[:] = [line for paragraph in text.split("\n\n") for line in (escaped(paragraph), "")]
+    if examples:
+        lines += [".. code-block:: shell", "", *(line.removeprefix("| ") for line in examples.splitlines()), ""]
+
+
+def write_options(app: Sphinx, ctx: click.Context, lines: list[str]) -> None:
+    """Write the options of a command in the sections of its help, without those that all commands have."""
+    sections: dict[str, list[str]] = {}
+    for option in ctx.command.get_params(ctx):
+        record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+        section = getattr(option, "section", BASICS)
+        if record and section != REPORTS and not set(option.opts) & {"--help", "--help-all"}:
+            names, text = record
+            sections.setdefault(section, []).extend([f".. option:: {names}", "", f"   {escaped(text)}", ""])
+    lines.clear()
+    for section, options in sections.items():
+        lines += [*([f".. rubric:: {section}", "   :class: section", ""] if len(sections) > 1 else []), *options]
+
+
+def write_nothing(app: Sphinx, ctx: click.Context, lines: list[str]) -> None:
+    """Leave out the arguments, which the usage shows."""
+    lines.clear()
 
 
 def redirect(app: Sphinx, error: Exception | None) -> None:
@@ -101,7 +122,7 @@ def setup(app: Sphinx) -> None:
     app.add_role("name", NameRole())
     app.connect("missing-reference", unlinked)
     app.connect("autodoc-process-docstring", quote_defaults, priority=400)  # before numpydoc
-    app.connect("sphinx-click-process-description", escape_text)
-    app.connect("sphinx-click-process-options", escape_text)
-    app.connect("sphinx-click-process-epilog", escape_text)
+    app.connect("sphinx-click-process-description", write_description)
+    app.connect("sphinx-click-process-options", write_options)
+    app.connect("sphinx-click-process-arguments", write_nothing)
     app.connect("build-finished", redirect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib
 import os
 import re
 import shlex
@@ -435,6 +436,14 @@ def test_reference_has_every_public_name():
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md")]
     found = re.findall(r"^\.\. auto\w+:: bpejit\.(\w+)$", "\n".join(pages), re.MULTILINE)
     assert sorted(found) == sorted(bpejit.__all__)
+
+
+def test_reference_has_every_command():
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.*)$|^\.\. click:: bpejit_cli\.(.*)\n   :prog: bpejit (.*)$", page, re.MULTILINE)
+    groups = importlib.import_module(f"{MODULE}.app").COMMANDS
+    listed = [item for heading, commands in groups.items() for item in [heading, *commands.items()]]
+    assert [heading or (name, location) for heading, location, name in found] == listed
 
 
 def test_make_targets_are_documented():
