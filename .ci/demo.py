@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import filecmp
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -47,12 +46,16 @@ NEXT = (
 )
 """Commands to go on with. They work as they stand, in this order."""
 
+REPORT = "report demo/tokenizer demo/texts.txt --out demo/report.html"
+"""Another one, which needs matplotlib."""
+
 console = Console(highlight=False, markup=False)
 
 
-def command_name() -> str:
-    """Return what starts bpejit in a shell whose folder is the checkout, such as `.venv/bin/bpejit`."""
-    return os.path.relpath(Path(sys.prefix, "bin", "bpejit"), ROOT) if ROOT in Path(sys.prefix).parents else "bpejit"
+def command_name(name: str = "bpejit") -> str:
+    """Return what starts a command of the environment in a shell whose folder is the checkout, such as `.venv/bin/bpejit`."""
+    path = Path(sys.prefix, "bin", name)
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def as_typed(arguments: str) -> str:
@@ -121,7 +124,7 @@ def print_rates() -> None:
         ("encode", best_rate(data, lambda: next(fresh).encode_array(data)), "on one processor, nothing cached before"),
         ("decode", best_rate(data, lambda: decoder.decode_bytes(ids)), "on one processor"),
     )
-    console.print(f"Rates in memory, without compilation, best of {RUNS} runs on {len(data) / 1e6:.1f} MB of text:")
+    console.print(f"\nRates in memory, without compilation, best of {RUNS} runs on {len(data) / 1e6:.1f} MB of text:")
     for name, rate, remark in rates:
         console.print(f"  {name:<8}{rate:>7,.0f} MB/s   {remark}")
 
@@ -147,6 +150,9 @@ def main() -> None:
     console.print("\nnext:")
     for arguments in NEXT:
         console.print("  " + as_typed(arguments), soft_wrap=True)
+    console.print("a page with plots, for the browser:")
+    console.print(f"  {command_name('python')} -m pip install -q matplotlib", soft_wrap=True)
+    console.print("  " + as_typed(REPORT), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,14 @@ def script(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_commands_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo = script("demo")
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "demo"
     folder.mkdir()
     (folder / "texts.txt").write_bytes(b"everything " + data_text("prose.txt")[: small(50_000, 1_000)])
-    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT):
+    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT, demo.REPORT):
         done = invoke(*shlex.split(arguments))
         assert done.exit_code == 0, (arguments, done.stderr)
         assert done.stdout or done.stderr, arguments
@@ -40,13 +41,13 @@ def test_commands_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_commands_have_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     demo = script("demo")
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
-    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT):
+    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT, demo.REPORT):
         typed = demo.as_typed(arguments)
         assert typed.startswith(".venv/bin/bpejit ")
         assert shlex.split(typed.replace("\\\n", " "))[1:] == shlex.split(arguments)
         assert max(map(len, typed.splitlines())) <= 78
     monkeypatch.setattr(sys, "prefix", "/elsewhere")
-    assert demo.command_name() == "bpejit"
+    assert demo.command_name() == "/elsewhere/bin/bpejit"
 
 
 @pytest.mark.parametrize(
