@@ -268,10 +268,7 @@ class Tokenizer:
 
         Raises
         ------
-        CorpusError
-            If an input cannot be read.
-        UnsupportedError
-            If matplotlib is not installed.
+        CorpusError, UnsupportedError
         """
         from bpejit.inspection.plots import new_axes, plot_frequencies
 
@@ -295,10 +292,7 @@ class Tokenizer:
 
         Raises
         ------
-        CorpusError
-            If an input cannot be read.
-        UnsupportedError
-            If matplotlib is not installed.
+        CorpusError, UnsupportedError
         """
         from bpejit.inspection.plots import new_axes, plot_compression
 

@@ -51,12 +51,10 @@ N_DIFFERING = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
-    """Two tokenizers beside each other, as `bpejit.compare` returns them.
+    """Two tokenizers beside each other, as `bpejit.compare` returns them: further fields of `Shown`.
 
     Parameters
     ----------
-    fields, rows, blocks, skipped
-        As for `Shown`.
     titles : sequence of str
         `A` and `B`, each with the name of a tokenizer.
     texts : list of (str, list of ShownText)
@@ -200,7 +198,7 @@ def _compared_tables(
             left, right = ("-" if row[name] is None else shown_token(row[name], 30) for name in ("first", "second"))
             ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_of_first", "rank_of_second")]
             rows.append((str(row["rank"]), left, ranks[0], right, ranks[1]))
-        yield Table(rows, left=5)
+        yield Table(rows, left=range(5))
     if groups:
         heads = ("text", "bytes", *(f"tokens of {title}" for title in titles), "ratio")
         shown_rows = groups if len(groups) > 2 else groups[:1]
@@ -213,8 +211,6 @@ class Report(Shown):
 
     Parameters
     ----------
-    fields, rows, blocks, skipped
-        As for `Shown`; there are no blocks.
     page : str
         HTML that loads nothing.
     """

@@ -219,7 +219,7 @@ def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -
         f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
     )
     share = "the most frequent tokens make up this share of the text"
-    yield Table(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=0, title=share, fold=share)
+    yield Table(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=(), title=share, fold=share)
     ranks = table(figures["ranks"], ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "of the text"))
     yield Table(ranks, fold="how much of the vocabulary is used")
     frequencies = table(figures["frequencies"], ("occurrences", "tokens"), ("occurrences", "tokens"))
@@ -227,7 +227,7 @@ def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -
     for head, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
         if tokens:
             listed = [(str(token["id"]), token["count"], token["bytes"], shown_token(token["token"])) for token in tokens]
-            yield Table([("id", "count", "bytes", head), *listed], left=0, fold=f"{head} tokens", ends_with_tokens=True)
+            yield Table([("id", "count", "bytes", head), *listed], left=(3,), fold=f"{head} tokens")
 
 
 @takes(CountingOptions)

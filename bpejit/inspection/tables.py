@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,35 +80,31 @@ class Table(NamedTuple):
     ----------
     rows : sequence of sequences
         Texts and numbers; the first row is the head.
-    left : int
-        Number of columns that are aligned to the left.
+    left : container of int
+        The columns that are aligned to the left. Tokens, whose width on a terminal is not known, are in the last one.
     title : str
         A line above the table, if the head does not say what the figures are.
     fold : str
         What a notebook shows instead of the table until it is clicked.
-    ends_with_tokens : bool
-        Whether the last column has tokens, which are not aligned: their width on a terminal is not known.
     """
 
     rows: Sequence[Sequence[object]]
-    left: int = 1
+    left: Container[int] = (0,)
     title: str = ""
     fold: str = ""
-    ends_with_tokens: bool = False
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the table, whose columns are separated by two spaces."""
         if self.title:
             yield self.title
         cells = [list(map(figure, row)) for row in self.rows]
-        tokens = [row.pop() for row in cells] if self.ends_with_tokens else []
         widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-        for number, row in enumerate(cells):
+        for row in cells:
             parts = []
             for index, (text, width) in enumerate(zip(row, widths, strict=True)):
                 blank = " " * (width - display_width(text))
-                parts.append(text + blank if index < self.left else blank + text)
-            yield "  ".join(parts + tokens[number : number + 1]).rstrip()
+                parts.append(text + blank if index in self.left else blank + text)
+            yield "  ".join(parts).rstrip()
 
     def html(self) -> str:
         """Return the table as HTML."""
@@ -116,8 +112,8 @@ class Table(NamedTuple):
         for number, row in enumerate(self.rows):
             tag = "td" if number else "th"
             for index, value in enumerate(row):
-                is_left = index < self.left or (self.ends_with_tokens and index == len(row) - 1)
-                style = f"text-align:{'left' if is_left else 'right'};white-space:pre;padding:2px 8px"
+                side = "left" if index in self.left else "right"
+                style = f"text-align:{side};white-space:pre;padding:2px 8px"
                 lines.append(f'{"" if index else "<tr>"}<{tag} style="{style}">{escape(figure(value))}</{tag}>')
         table = f'<table style="margin:0 0 1em">{"".join(lines)}</table>'
         return f"<details><summary>{escape(self.fold)}</summary>{table}</details>" if self.fold else table
