@@ -33,16 +33,6 @@ def format_bytes(count: float) -> str:
     return f"{count / 1000:.1f} TB"
 
 
-def format_seconds(seconds: float) -> str:
-    """Return a time as text: `0.03 s`, `12.3 s`, `3 min 20 s`."""
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
-
-
 def format_rate(count: float, seconds: float, unit: str) -> str:
     """Return a rate as text: `210 MB/s` for bytes, `44,000 merges/s` for other units."""
     rate = count / max(seconds, 1e-9)
@@ -64,13 +54,6 @@ class Stage:
     task: TaskID | None = None
 
     @property
-    def seconds_left(self) -> float | None:
-        """The expected time until the end of the stage; None if it is not known."""
-        if self.total is None or not self.done or self.seconds <= 0:
-            return None
-        return max(self.total - self.done, 0) * self.seconds / self.done
-
-    @property
     def rate(self) -> str:
         """The rate of the stage; empty for kernels, which differ."""
         return "" if self.unit == "kernels" else format_rate(self.done, self.seconds, self.unit)
@@ -79,10 +62,6 @@ class Stage:
         """Return what is done: `1.2 GB of 30.0 GB`."""
         done, total = (format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0))
         return done + (f" of {total}" if self.total else "") + ("" if self.unit == "bytes" else f" {self.unit}")
-
-    def describe(self) -> str:
-        """Return a summary: `count 0.41 s (210 MB/s)`."""
-        return f"{self.name} {format_seconds(self.seconds)} ({format_rate(self.done, self.seconds, self.unit)})"
 
 
 class ProgressBar:

@@ -11,7 +11,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from . import cmd_encode as jobs, shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import Group, command
-from .progress import Progress, format_bytes, format_rate, format_seconds, watch
+from .progress import Progress, describe_stage, format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, fields_of, wrote
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def train(
             check_writable(out)  # before an hour of counting
         encoder = train_vocabulary(inputs, vocab_size, **options, contents=contents, progress=progress)
         encoder.store_to_file(out, overwrite=overwrite)
-    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    stages = ", ".join(describe_stage(stage) for stage in progress.stages.values())
     n_bytes = progress.stages["count"].done
     progress.finish(
         f"trained {encoder.vocab_size:,} subtokens on {format_bytes(n_bytes)} in {format_seconds(progress.seconds)}: {stages}; "

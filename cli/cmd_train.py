@@ -16,7 +16,7 @@ from bpejit.training.train_options import MergeLimits, ModelOptions, Saving
 
 from . import shared_options as shared
 from .command_types import command
-from .progress import format_bytes, format_memory, format_seconds, watch
+from .progress import describe_stage, format_bytes, format_memory, format_seconds, watch
 from .reporting import this_command, write_message, wrote
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def train(
     ]
     notes = model.training
     memory, worker_memory = peak_memory()
-    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    stages = ", ".join(describe_stage(stage) for stage in progress.stages.values())
     summary = f"trained {model.vocab_size:,} tokens on {format_bytes(notes['bytes'])} in {format_seconds(progress.seconds)}"
     _finish(
         *(progress, model, out, unreadable),

@@ -17,7 +17,6 @@ from bpejit.progress_bar import (
     Stage,
     format_bytes as format_bytes,
     format_rate as format_rate,
-    format_seconds as format_seconds,
 )
 
 from .reporting import this_command, with_option_names, write_event, write_json, write_message
@@ -29,6 +28,21 @@ LINE_SECONDS = 10.0
 def format_estimate(count: float) -> str:
     """Return an estimated number with three digits that count: `148,000,000`."""
     return f"{int(float(f'{count:.3g}')):,}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time as text: `0.03 s`, `12.3 s`, `3 min 20 s`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def describe_stage(stage: Stage) -> str:
+    """Return a summary of a stage: `count 0.41 s (210 MB/s)`."""
+    return f"{stage.name} {format_seconds(stage.seconds)} ({format_rate(stage.done, stage.seconds, stage.unit)})"
 
 
 def format_memory(peak: int, worker: int) -> str:
@@ -78,13 +92,16 @@ class Progress(ProgressBar):
         if now - self._last_line < LINE_SECONDS:
             return
         self._last_line = now
+        seconds_left = None  # as far as it is known
+        if stage.total is not None and stage.done and stage.seconds > 0:
+            seconds_left = max(stage.total - stage.done, 0) * stage.seconds / stage.done
         if self._state.log_json and not self._state.quiet:
-            left = None if stage.seconds_left is None else round(stage.seconds_left, 1)
+            left = None if seconds_left is None else round(seconds_left, 1)
             amounts = {"stage": stage.name, "done": stage.done, "total": stage.total, "unit": stage.unit}
             write_event("progress", **amounts, seconds=round(stage.seconds, 3), seconds_left=left, **self._others)
             return
         share = f" ({100 * stage.done // stage.total} %)" if stage.total else ""
-        time_left = "" if stage.seconds_left is None else f"{format_seconds(stage.seconds_left)} left"
+        time_left = "" if seconds_left is None else f"{format_seconds(seconds_left)} left"
         self.message(", ".join(filter(None, (f"{stage.name}: {stage.amount()}{share}", stage.rate, tokens, time_left))))
 
     def message(self, text: str) -> None:
