@@ -77,7 +77,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def prepare(context: Context) -> None:
-    """Compile the kernels, so that no job compiles them."""
+    """Compile the kernels, so that no job compiles them, and touch memory, so that no job waits for the host to provide it."""
+    machine.warm_memory(context.settings.warm_bytes)
     for name in context.tools:
         tool = get_tool(name)
         if tool.package == "bpejit" and not tool.is_reference:

@@ -10,6 +10,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+
 from .corpora import ROOT
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "regex")
@@ -123,6 +125,12 @@ def memory_gb() -> int | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
     except (ValueError, OSError, AttributeError):
         return None
+
+
+def warm_memory(n_bytes: int) -> None:
+    """Touch so many bytes, or half of the memory that is free, and release them."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else n_bytes
+    np.ones(min(n_bytes, free // 2), dtype=np.uint8)
 
 
 def machine() -> dict[str, object]:

@@ -19,6 +19,8 @@ class Settings:
     limit: int | None = None
     """Bytes of each text."""
     vocab_size: int = 32_000
+    warm_bytes: int = 4_000_000_000
+    """Memory to touch before the first run: a virtual machine's host provides memory when it is first used."""
     large_bytes: int = 100_000_000
     """Bytes of a mixture of all texts to train on, besides the texts themselves; 0 for none."""
     own_bytes: int = 20_000_000
@@ -46,6 +48,7 @@ class Settings:
 QUICK = {
     "rounds": 1,
     "limit": 1_000_000,
+    "warm_bytes": 500_000_000,
     "vocab_size": 4_000,
     "large_bytes": 0,
     "own_bytes": 1_000_000,
@@ -69,6 +72,7 @@ QUICK = {
 TOY = {
     **QUICK,
     "limit": 40_000,
+    "warm_bytes": 0,
     "vocab_size": 500,
     "own_bytes": 40_000,
     "file_bytes": 100_000,

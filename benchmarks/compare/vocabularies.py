@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,11 @@ class Vocabulary:
     @property
     def saved(self) -> Path:
         return Path(self.folder) / "tokenizer"
+
+    @property
+    def plain(self) -> Path:
+        """`tokenizer.json` with special tokens outside of the vocabulary, for readers that refuse gaps between ids in it."""
+        return Path(self.folder) / "plain.json"
 
     @property
     def path(self) -> Path:
@@ -167,4 +173,8 @@ class Vocabularies:
         made = Vocabulary(name, str(folder), model.pattern, dict(model.special_tokens), tokens, unreachable, published)
         write_ranks({token: number for number, token in model.tokens.items()}, made.ranks)
         Tokenizer.from_model(model).save(made.saved)
+        written = json.loads((made.saved / "tokenizer.json").read_text(encoding="utf-8"))
+        for token in made.special_tokens:
+            written["model"]["vocab"].pop(token, None)
+        made.plain.write_text(json.dumps(written), encoding="utf-8")
         return made

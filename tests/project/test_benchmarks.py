@@ -192,7 +192,7 @@ def test_tool_agrees_with_bpejit(name: str, toy: measure.Context) -> None:
     if tool.version() is None:
         pytest.skip(f"{name} is not installed: make bench")
     ours = get_tool("bpejit")
-    for work_name in ("train", "encode", "batch", "encode_documents"):
+    for work_name in ("train", "encode", "halves", "documents", "batch", "encode_documents"):
         work = get_work(work_name)
         if not work.includes(tool) or not tool.comparable:
             continue
@@ -203,7 +203,7 @@ def test_tool_agrees_with_bpejit(name: str, toy: measure.Context) -> None:
             try:
                 _, result = work.job(tool, params)
             except CannotError:
-                assert name == "quicktok"  # it supports its own vocabularies only
+                assert name in ("quicktok", "toktok-rs")  # they support their own vocabularies only
                 continue
             assert np.array_equal(result, work.job(ours, params)[1])
         else:
@@ -220,10 +220,12 @@ def test_tool_without_package_is_not_available(monkeypatch: pytest.MonkeyPatch) 
 
 def test_tools_take_part_by_their_methods() -> None:
     takes_part = {work: {name for name in TOOLS if get_work(work).includes(get_tool(name))} for work in WORKS}
-    assert {"rustbpe", "bpeasy", "tokenizers", "gigatoken"} <= takes_part["train"]
+    assert {"rustbpe", "bpeasy", "tokenizers", "gigatoken", "gigabpe"} <= takes_part["train"]
     assert "tokenizers-1.0" not in takes_part["train"]
-    assert {"tiktoken", "tokenizers", "tokenizers-1.0", "gigatoken", "quicktok"} <= takes_part["encode"]
-    assert not {"rustbpe", "plain-python", "regex"} & takes_part["encode"]
+    encoders = {"tiktoken", "tokenizers", "tokenizers-1.0", "gigatoken", "snaptokens", "fastokens", "quicktok", "toktok-rs"}
+    for work in ("encode", "halves", "documents"):
+        assert encoders <= takes_part[work]
+        assert not {"rustbpe", "gigabpe", "plain-python", "regex"} & takes_part[work]
     assert takes_part["encode_documents"] == {"bpejit", "bpejit-avx2", "gigatoken", "datatrove", "megatron-scheme"}
     assert takes_part["split"] == {"bpejit", "bpejit-avx2", "regex"}
     assert takes_part["plain_python"] == {"bpejit", "bpejit-avx2", "plain-python"}

@@ -25,10 +25,14 @@ class Bpejit(Tool):
         bpejit.warmup()
         from bpejit import train  # noqa: F401 - public names are imported on first use
 
-    def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path) -> Any:
+    def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path, documents: str = "separator") -> Any:
         import bpejit
 
-        tokenizer = bpejit.train([path], vocab_size=vocab_size, special_tokens=[END_OF_TEXT], tie_break=rule, workers=workers)
+        # A trainer that reads lines has no special tokens in the text; the vocabulary has one all the same.
+        special_tokens = [END_OF_TEXT] if documents == "separator" else []
+        size = vocab_size - 1 + len(special_tokens)
+        options = {"tie_break": rule, "documents": documents, "workers": workers}
+        tokenizer = bpejit.train([path], vocab_size=size, special_tokens=special_tokens, **options)
         tokenizer.save(folder / "tokenizer")
         return tokenizer
 

@@ -47,6 +47,8 @@ class Tool:
     """False if its algorithm gives other merges."""
     tie_rule: str = "hf"
     """bpejit's name for the rule by which the trainer chooses among equally frequent pairs."""
+    documents = ""
+    """bpejit's name for what ends a document in training, if the trainer does not read documents as the others do."""
     bytes_per_second = 1e8
     """Rough encoding speed; tools far below 100 MB/s get a prefix of the text."""
 

@@ -10,6 +10,8 @@ WORKS = {
     "train": "Train",
     "encode": "Encode",
     "encode_own": "EncodeOwn",
+    "halves": "Halves",
+    "documents": "Documents",
     "batch": "Batch",
     "threads": "Threads",
     "line": "Line",

@@ -28,8 +28,8 @@ class Batch(Work):
     name = "batch"
     section = "Other ways to encode, decode and split"
     unit = "MB/s"
-    about = """A list of short strings goes through the batch call, the best of three passes; bpejit and gigatoken return
-    arrays of all ids with the start of each text, tiktoken returns lists, and tokenizers objects."""
+    about = """A list of short strings goes through the batch call, the best of three passes; tiktoken returns lists,
+    tokenizers objects, and all others arrays of all ids with the start of each text."""
     metrics = (Metric("mb_s", "MB/s", True),)
     method = "encode_batch"
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class Train(Work):
     name = "train"
     section = "Training"
-    about = """From a file to a vocabulary with GPT-2's split pattern, on all cores. bpejit and tokenizers also save the
-    tokenizer; for rustbpe, bpeasy and tokenizers, Python reads the file and splits it into documents. Merges are
-    compared under the tie rule of each tool; sentencepiece has another algorithm, and its result is not compared."""
+    about = """From a file to a vocabulary with GPT-2's split pattern, on all cores. bpejit, tokenizers and gigabpe also save
+    the tokenizer; for rustbpe, bpeasy and tokenizers, Python reads the file and splits it into documents; gigabpe reads
+    each line as a document. Merges are compared under the tie rule and the documents of each tool; sentencepiece has
+    another algorithm, and its result is not compared."""
     metrics = (Metric("seconds", "seconds"),)
     method = "train"
     memory = True
@@ -39,11 +40,14 @@ class Train(Work):
 
     def params_for(self, tool: Tool, case: Case) -> Record:
         reports_merges = tool.name not in ("rustbpe", "bpeasy")
-        return {**case.params, "rule": tool.tie_rule, "compare": "merges" if reports_merges else "tokens"}
+        compared = {**case.params, "rule": tool.tie_rule, "compare": "merges" if reports_merges else "tokens"}
+        return {**compared, "documents": tool.documents} if tool.documents else compared
 
     def job(self, tool: Tool, params: Record) -> tuple[Record, np.ndarray]:
         with tempfile.TemporaryDirectory() as folder:
             options = {"workers": params["workers"], "rule": params["rule"], "folder": Path(folder)}
+            if "documents" in params:
+                options["documents"] = params["documents"]
             result, seconds = timed(lambda: tool.train(Path(params["path"]), params["vocab_size"], **options))
             stop_sampling()
         learned = tool.trained(result)
