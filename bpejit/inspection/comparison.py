@@ -239,7 +239,8 @@ class Report(Shown):
 
     def _repr_html_(self) -> str:
         style = "width:100%;height:640px;border:1px solid #8884"
-        return f'<iframe srcdoc="{escape(self.page, quote=True)}" style="{style}"></iframe>'
+        page = self.page.replace("<head>", '<head><base href="about:srcdoc">', 1)  # links inside the page stay in the frame
+        return f'<iframe srcdoc="{escape(page, quote=True)}" style="{style}"></iframe>'
 
 
 @takes(CountingOptions)

@@ -298,9 +298,8 @@ def stats(
         "against": against_fields,
         "skipped_records": found.skipped.count,
     }
-    of_others = [
-        {f"tokens of {name}": tokens[number] for name, tokens in zip(columns, compared, strict=True)}
-        for number in range(len(rows))
-    ]
-    frame = [{**row, **others} for row, others in zip(rows, of_others, strict=True)]
+    frame = [dict(row) for row in rows]
+    for name, tokens in zip(columns, compared, strict=True):
+        for row, n in zip(frame, tokens, strict=True):
+            row[f"tokens of {name}"] = n
     return Stats(fields, frame, list(_shown(figures, rows, ratios)), found.skipped)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import data_text, small
+from helpers.browser import chromium, console_errors
 from helpers.cli import invoke
 
 import bpejit
@@ -98,6 +99,24 @@ def test_report_is_saved_and_shown_in_a_frame(folder, tokenizers, tmp_path):
     assert [row["sha256"] for row in found.rows] == [tokenizer.sha256 for tokenizer in tokenizers]
     assert found.rows[0]["tokens"] == fields["tokens"] == len(tokenizers[0].encode((folder / "cjk.txt").read_bytes()))
     assert bpejit.report(folder / "280").to_dict()["tokens"] is None
+
+
+@pytest.fixture
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+@pytest.mark.slow
+def test_links_of_a_framed_report_stay_in_the_frame(browser, tokenizers, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "book.html").write_text(bpejit.report(tokenizers[0])._repr_html_(), encoding="utf-8")
+    browser.get((tmp_path / "book.html").as_uri())
+    browser.switch_to.frame(browser.find_element("css selector", "iframe"))
+    browser.find_element("css selector", "nav a[href='#tokens']").click()
+    assert browser.execute_script("return location.href") == "about:srcdoc#tokens"
+    assert browser.find_elements("css selector", "#tokens")
+    assert console_errors(browser) == []
 
 
 def test_data_frames(folder, tokenizers, monkeypatch):
