@@ -146,4 +146,4 @@ def test_wrong_arguments(folder, tokenizers):
     with pytest.raises(bpejit.ArgumentTypeError, match="count is 'x'"):
         bpejit.stats(tokenizers[0], text, count="x")
     with pytest.raises(bpejit.CorpusError, match="contains no text"):
-        bpejit.report(tokenizers[0], iter([]))
+        bpejit.compare(*tokenizers, iter([]))
