@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
 from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
-from bpejit.jobs.job_folder import MANIFEST, job_folder, read_record
-from bpejit.jobs.job_manifest import manifest_path
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs.folder_store import open_store
 from bpejit.progress_bar import showing_progress
-from bpejit.storage.remote import is_remote, local_path
+from bpejit.storage.remote import local_path
 
 if TYPE_CHECKING:
     from bpejit.t2t.datagen.generation import GenerationReport
@@ -70,10 +67,7 @@ def combine(
 
 def _is_dataset(out: str) -> bool:
     """Return True if the job with an output, unfinished or complete, generates a data set, whose description only it has."""
-    if is_remote(out):
-        remote = RemoteOutput(out.rstrip("/"), per_input=False)
-        fields = remote.begun() or remote.read_json(remote.manifest_url)
-    else:
-        fields = read_record(job_folder(Path(out)) / MANIFEST) or read_record(manifest_path(Path(out), per_input=False))
+    store = open_store(out, per_input=False)
+    fields = store.begun() or store.described()
     job = (fields or {}).get("job")
     return isinstance(job, dict) and "data_set" in job

@@ -11,26 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
-from bpejit.corpus.sources import absolute_path
 from bpejit.engines.base import Progress, remarks, report_details
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, claim_job, find_settled, naming_output, without_empty_job
-from bpejit.jobs.job_folder import MANIFEST, WAIT_SECONDS, held, is_held, kept_of_part, part_folder
+from bpejit.jobs.beginning import begin_job, claim_job
+from bpejit.jobs.folder_store import COMBINED, naming_output
+from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
-from bpejit.jobs.running import (
-    COMBINED,
-    ShiftedReport,
-    finish_job,
-    join_remote,
-    kept_of_parts,
-    missing_parts,
-    run_part,
-)
+from bpejit.jobs.running import ShiftedReport, run_part
 from bpejit.process_memory import peak_memory
 
 PARTS_PER_SLOT = 4
@@ -93,13 +85,11 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     with _directed(plan):
-        if plan.remote is None:
-            claim_job(plan, parts)
+        claim_job(plan, parts)
         shared = plan.shared()
-        seen = [] if plan.remote else [absolute_path(plan.folder / MANIFEST)]
-        cluster.prepare_nodes(plan.stage, plan.kernels, [*seen, *plan.seen_by_nodes()])
+        cluster.prepare_nodes(plan.stage, plan.kernels, [*plan.store.seen_by_nodes(), *plan.seen_by_nodes()])
         seconds.plan = working_time() - begun
-        found = kept_of_parts(plan, parts)
+        found = plan.store.kept_parts(parts)
         before = sum(found, Totals())
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
@@ -108,14 +98,12 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
     with naming_output(plan.names.out):
         if engine is None:
             finished = _join_in_task(plan, cluster, shared, totals.tokens, report)
-        elif plan.remote is None:
-            finished = finish_job(plan.names, report, plan=plan, engine=engine)
         else:
-            finished = join_remote(plan.remote, lambda _, __: plan.names, report=report, engine=engine)
+            finished = plan.store.join(plan.names, report, engine=engine)
     if finished is None:
         raise OutputError(
-            f"the outputs of `{plan.remote.url if plan.remote else plan.names.out}` were removed, or replaced by another "
-            "process; expected those of this job: run it again"
+            f"the outputs of `{plan.store.name}` were removed, or replaced by another process; expected those of this job: run "
+            "it again"
         )
     seconds.finish = working_time() - begun - seconds.plan - seconds.encode
     return JobResult(
@@ -146,7 +134,7 @@ def _run_parts(
         report_details(report, **more)
         report("encode", done, size, "bytes")
 
-    missing = missing_parts(plan.place, parts)
+    missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
         units, paths = plan.units_of_nodes(part, parts)
@@ -193,7 +181,7 @@ def run_part_task(
     for kernels in plan.kernels:
         warm_up(kernels)
     check_times(times)
-    before = Totals() if plan.remote else kept_of_part(part_folder(plan.folder, part, parts))
+    before = plan.store.kept_part(part, parts)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BpejitWarning)
         counted = {"tokens": -known.tokens, "documents": -known.documents}
@@ -215,22 +203,17 @@ def _join_in_task(
     task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
     for _ in cluster.run([task], shared, lambda done, _: report("combine", done, total, "tokens")):
         report("combine", total, total, "tokens")
-    return find_settled(plan.names, plan.job, plan.remote)
+    return plan.store.find_settled(plan.names, plan.job)
 
 
 def join_task(shared: JobPlan, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
-    names = shared.names
-    if shared.remote is not None:
-        join_remote(shared.remote, lambda _, __: names, report=report)
-        return
+    store = shared.store
     until = time.monotonic() + PATIENCE
-    while finish_job(names, report) is None:
-        if not (names.folder / MANIFEST).exists():
-            return
-        if time.monotonic() > until and is_held(names.folder / COMBINED):
+    while store.join(shared.names, report) is None and store.begun() is not None:
+        if time.monotonic() > until and is_held(shared.folder / COMBINED):
             raise OutputError(
-                f"another process joins the parts of `{names.out}` for {PATIENCE:.0f} seconds; expected it to end: end it, "
+                f"another process joins the parts of `{store.name}` for {PATIENCE:.0f} seconds; expected it to end: end it, "
                 "and continue with `resume=True`"
             )
         time.sleep(WAIT_SECONDS)
@@ -238,11 +221,8 @@ def join_task(shared: JobPlan, *, report: TaskReport) -> None:
 
 @contextmanager
 def _directed(plan: JobPlan) -> Iterator[None]:
-    """Be the only driver of a job with local outputs; after an error, give up a job that keeps nothing."""
-    with ExitStack() as stack:
-        if plan.remote is not None:
-            stack.enter_context(plan.remote.released())
-        else:
-            stack.enter_context(without_empty_job(plan))
+    """Be the only driver of a job, if there are locks; after an error, give up a job that keeps nothing."""
+    with plan.store.giving_up(), ExitStack() as stack:
+        if plan.store.has_locks:
             stack.enter_context(held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE))
         yield

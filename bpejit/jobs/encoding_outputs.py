@@ -15,14 +15,13 @@ import numpy as np
 from bpejit.corpus.blocks import Skipped, no_texts
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
-from bpejit.jobs.beginning import naming_output
 from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
 from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.folder_store import COMBINED, FolderStore, naming_output
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FilePairs, Finished, OutputNames, listed_outputs
-from bpejit.jobs.running import COMBINED, finish_job
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
 from bpejit.storage.scratch import scratch_folder
@@ -126,7 +125,7 @@ class EncodingOutputs(OutputNames):
         engine: Engine | None,
     ) -> Finished | None:
         """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
-        from bpejit.jobs.remote_output import STORING  # not at the top: most outputs are local
+        from bpejit.jobs.url_store import STORING  # not at the top: most outputs are local
 
         with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
             local = self.moved(scratch / "outputs")
@@ -143,13 +142,12 @@ class EncodingOutputs(OutputNames):
                 remote.fetch_part(folder, part, parts)
             try:
                 with naming_output(local.out):
-                    finished = finish_job(local, report, engine=engine)
+                    finished = FolderStore(local.out, local.per_input).join(local, report, engine=engine)
             except OutputError as error:
                 message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
                 raise OutputError(message) from None
             assert finished is not None  # nobody else uses the folder
-            remote.publish(local, finished, overwrite=begun["overwrite"], report=report)
-            return remote.at_urls(local, finished)  # type: ignore[no-any-return]
+            return remote.publish(local, finished, overwrite=begun["overwrite"], report=report)  # type: ignore[no-any-return]
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:

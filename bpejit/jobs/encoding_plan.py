@@ -338,9 +338,9 @@ def plan_job(
     ids_dtype = choose_dtype(form.dtypes, dtype, model.vocab_size)
     remote = None
     if is_remote(out):
-        from bpejit.jobs.remote_output import RemoteOutput  # not at the top: most outputs are local
+        from bpejit.jobs.url_store import UrlStore  # not at the top: most outputs are local
 
-        remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input)
+        remote = UrlStore(os.fspath(out).rstrip("/"), options.per_input)
     input_options = contents.options.that_change_ids()
     columns = plan_columns(sources) if input_options.get("keep_columns") else None
     if columns is not None:
@@ -352,7 +352,7 @@ def plan_job(
         token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
     units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
     names = EncodingOutputs(
-        Path(out if remote is None else remote.name),
+        Path(out) if remote is None else remote.local,
         _output_names(inputs, sources) if options.per_input else None,
         options.shard_tokens is not None,
         form,

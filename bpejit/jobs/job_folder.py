@@ -23,10 +23,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bpejit.errors import OutputError
-from bpejit.jobs.job_totals import Totals
 from bpejit.storage.files import write_error
 from bpejit.storage.temporary import name_new, remove, sync_file, sync_folders, taken
 
@@ -62,7 +61,7 @@ _HASHED_BYTES = 1 << 20
 
 _LOCK_MODE = os.O_RDWR | os.O_CREAT
 
-_PART = re.compile(r"part-(\d+)-of-(\d+)")
+_PART = re.compile(r"part-\d+-of-\d+")
 
 _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
 
@@ -88,15 +87,11 @@ def part_folder(folder: Path, part: int, parts: int) -> Path:
     return folder / f"part-{part}-of-{parts}"
 
 
-def found_parts(folder: Path) -> list[tuple[int, int, Path]]:
-    """Return index, number of parts and folder of each part that was begun, in order."""
-    found = []
+def found_parts(folder: Path) -> list[Path]:
+    """Return the folders of the parts that were begun."""
     with suppress(OSError):
-        for entry in folder.iterdir():
-            name = _PART.fullmatch(entry.name)
-            if name is not None:
-                found.append((int(name[1]), int(name[2]), entry))
-    return sorted(found)
+        return [entry for entry in folder.iterdir() if _PART.fullmatch(entry.name)]
+    return []
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -205,48 +200,6 @@ def sync_paths(paths: Iterable[Path]) -> None:
     for path in paths:
         with path.open("rb") as file:
             sync_file(file.fileno())
-
-
-class Kept(NamedTuple):
-    """What an unfinished job keeps.
-
-    Parameters
-    ----------
-    folder : Path or str
-        A path, or a URL.
-    units, total : int
-        Finished units, and all units of the job.
-    read : int
-        Bytes of input of the finished units.
-    command : str
-        The command, or the call in Python, that continues the job; empty if unknown.
-    """
-
-    folder: Path | str
-    units: int
-    total: int
-    read: int
-    command: str = ""
-
-    @classmethod
-    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept | None:
-        """Return what a job with a manifest keeps, from the totals of its parts; None if these have no units."""
-        units = totals.units
-        return cls(folder, units, begun.get("units", units), totals.read, begun.get("command", "")) if units else None
-
-
-def find_kept(out: Path, *, per_input: bool) -> Kept | None:
-    """Return what an unfinished job with the output `out` keeps; None if it keeps nothing."""
-    folder = job_folder(out, per_input=per_input)
-    totals = sum((kept_of_part(path) for _, _, path in found_parts(folder)), Totals())
-    return Kept.of(folder, read_record(folder / MANIFEST) or {}, totals)
-
-
-def kept_of_part(folder: Path) -> Totals:
-    """Return the totals of what the folder of a part keeps."""
-    with suppress(KeyError, TypeError, ValueError):
-        return Totals.from_json((read_record(folder / CHECKPOINT) or {})["totals"])
-    return Totals()
 
 
 class LockHeldError(OutputError):

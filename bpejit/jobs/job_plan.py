@@ -1,32 +1,10 @@
-"""The interfaces of jobs, and the states in which a run may find one.
+"""The interface of a kind of job.
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
 `JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.output_files`).
-Everything else is the same for all kinds: `bpejit.jobs.beginning` decides what happens to what an earlier run left,
-`bpejit.jobs.running` runs and joins parts on this machine, also those of `bpejit.jobs.remote_output` at URLs, and
-`bpejit.jobs.cluster_jobs` on a Ray cluster.
-
-What a kill leaves, and what the next run of the same job does with `resume=True`:
-
-====================  =====================================  ================================================================
-killed while it       leaves                                 the next run
-====================  =====================================  ================================================================
-checks outputs        nothing                                begins
-claims the job        `manifest.json`, no checkpoint         begins; other options are no error, since nothing is finished
-works on a part       files that only grow, and, after       checks that the checkpoint is of this part and job, and that
-                      the first units, `checkpoint.json`     the files have what they had then; compares the text if an
-                                                             input was modified; cuts off what follows, and goes on
-completes a part      a checkpoint with `complete`           works on the other parts
-joins parts           complete parts, and files in           joins them again; files in `final` whose hashes are right stay
-                      `combined` and `final`
-exchanges files       a journal beside the outputs, and      undoes the exchange, or completes it; finds the complete job,
-                      `links.json`                           or joins again
-removes its folder    the complete output, and a rest        finds the complete job, and removes the rest
-====================  =====================================  ================================================================
-
-Without `resume=True`, finished units are an error unless `overwrite=True`. At a URL, a part is one object, which exists if it
-is complete; `storing.json` has the names of the final files before the first of them is stored, so that they may be replaced,
-and the manifest of the output is stored last.
+Everything else is the same for all kinds: a `Store` keeps the parts (`bpejit.jobs.store`, which has the states of a job),
+`bpejit.jobs.beginning` decides what happens to what an earlier run left, `bpejit.jobs.running` runs and joins parts on this
+machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
 """
 
 from __future__ import annotations
@@ -44,16 +22,18 @@ from bpejit.corpus.fingerprints import times_sha256
 from bpejit.engines.base import Engine, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.checkpoints import identify_part
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.jobs.store import Store
 from bpejit.storage.outputs import InputFiles
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpejit.engines.ray_cluster import RayCluster
-    from bpejit.jobs.remote_output import RemoteOutput
+    from bpejit.jobs.url_store import UrlStore
 
 
 @dataclass
@@ -152,7 +132,7 @@ class JobPlan(ABC):
     options : JobOptions
     units, mine : list of units
         All units, and those of the part that this process works on.
-    remote : RemoteOutput, optional
+    remote : UrlStore, optional
         The output if it is at a URL. Then the paths in `names` are placeholders.
     home : str
         For tasks on a cluster, the folder of the driver if relative paths refer to it; otherwise empty.
@@ -163,7 +143,7 @@ class JobPlan(ABC):
     options: JobOptions
     units: Sequence[Any]
     mine: Sequence[Any]
-    remote: RemoteOutput | None
+    remote: UrlStore | None
     home: str = field(default="", kw_only=True)
 
     stage: ClassVar[str]
@@ -187,9 +167,9 @@ class JobPlan(ABC):
         return self.names.folder
 
     @property
-    def place(self) -> Path | RemoteOutput:
-        """The folder of the unfinished job, or the output at a URL."""
-        return self.remote or self.folder
+    def store(self) -> Store:
+        """Where the outputs appear, and the parts are until then."""
+        return self.remote or FolderStore(self.names.out, self.names.per_input)
 
     @property
     def size(self) -> int | None:

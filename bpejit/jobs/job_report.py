@@ -14,16 +14,13 @@ from bpejit.engines import RAY
 from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import find_settled, naming_output
-from bpejit.jobs.job_folder import MANIFEST, find_kept, job_folder, kept_of_part, part_folder, read_record, write_record
-from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.folder_store import find_store, naming_output
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.output_files import Finished, NamesOf
-from bpejit.jobs.running import check_all_parts, finish_job, join_remote, missing_parts, read_begun, run_job
+from bpejit.jobs.output_files import NamesOf
+from bpejit.jobs.running import read_begun, run_job
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.process_memory import peak_memory
-from bpejit.storage.remote import is_remote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,9 +141,9 @@ def plan_anywhere(
 
 def _count_kept(plan: JobPlan) -> int:
     """Return the number of units that an earlier run has finished."""
-    if plan.options.part is not None and plan.remote is None:
-        return kept_of_part(part_folder(plan.folder, *plan.options.part)).units
-    kept = find_kept(plan.names.out, per_input=plan.names.per_input) if plan.remote is None else plan.remote.kept()
+    if plan.options.part is not None:
+        return plan.store.kept_part(*plan.options.part).units
+    kept = plan.store.kept()
     return 0 if kept is None else kept.units
 
 
@@ -169,44 +166,22 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
         If there are no parts, some are missing, or another process joins them.
     """
     began = working_time()
-    remote = None
-    if is_remote(out):
-        from bpejit.jobs.remote_output import find_remote_output  # not at the top: most outputs are local
-
-        remote = find_remote_output(out)
-    place = Path(out if remote is None else remote.name)
-    if remote is None:
-        finished = _join_local(place, names_of, overwrite=overwrite, report=report)
-    else:
-        finished = join_remote(remote, names_of, overwrite=overwrite, report=report)
+    store = find_store(out)
+    begun, finished = store.begun(), None
+    if begun is not None:
+        names, parts = read_begun(begun, str(store.folder), partial(names_of, store.local))
+        store.check_parts(parts)
+        with naming_output(out):
+            finished = store.join(names, report, overwrite=overwrite)
+        if finished is None and store.begun() is not None:
+            raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
     if finished is None:
-        local = manifest_path(place, per_input=place.is_dir())
-        fields = read_record(local) if remote is None else remote.read_json(remote.manifest_url)
         with suppress(KeyError, TypeError, ValueError):
-            finished = find_settled(names_of(place, (fields or {})["job"]), None, remote)
+            finished = store.find_settled(names_of(store.local, (store.described() or {})["job"]), None)
     if finished is None:
-        name, folder = (place, job_folder(place)) if remote is None else (remote.url, remote.folder)
         raise OutputError(
-            f"there are no parts of `{name}`; expected the folder `{folder}`, which `bpejit encode --shard` and `bpejit "
-            "datagen --shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
+            f"there are no parts of `{store.name}`; expected the folder `{store.folder}`, which `bpejit encode --shard` and "
+            "`bpejit datagen --shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
         )
     units = finished.totals.units
     return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - began))
-
-
-def _join_local(out: Path, names_of: NamesOf, *, overwrite: bool, report: Progress) -> Finished | None:
-    """Join the parts of an unfinished job with the output `out`; None if there is none."""
-    folder = next((path for path in (job_folder(out, per_input=True), job_folder(out)) if (path / MANIFEST).exists()), None)
-    if folder is None:
-        return None
-    begun = read_record(folder / MANIFEST) or {}
-    names, parts = read_begun(begun, str(folder), partial(names_of, out))
-    check_all_parts(str(out), missing_parts(folder, parts), parts)
-    if overwrite:
-        begun["overwrite"] = True
-        write_record(folder / MANIFEST, begun)
-    with naming_output(out):
-        finished = finish_job(names, report)
-    if finished is None:
-        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
-    return finished

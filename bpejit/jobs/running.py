@@ -1,55 +1,34 @@
-"""Run jobs on this machine: parts one after the other, and joining of parts that are complete."""
+"""Run jobs on this machine: parts one after the other, and in each its units in order.
+
+The results of units go into files that only grow, and a checkpoint is written at the end of a unit.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bpejit.engines.base import Engine, Progress, remarks, report_details
-from bpejit.errors import OutputError
+from bpejit.corpus.fingerprints import modified_times
+from bpejit.engines.base import Engine, Job, Progress, remarks, report_details
+from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import (
-    begin_job,
-    begun_fields,
-    claim_job,
-    find_settled,
-    naming_output,
-    without_empty_folder,
-    without_unused_lock,
-)
-from bpejit.jobs.checkpoints import complete_checkpoints, read_checkpoint
-from bpejit.jobs.job_folder import (
-    CHECKPOINT,
-    MANIFEST,
-    LockHeldError,
-    held,
-    kept_of_part,
-    part_folder,
-    read_record,
-    remove_folder,
-    write_record,
-)
+from bpejit.jobs.beginning import begin_job, begun_fields, claim_job
+from bpejit.jobs.checkpoints import Checkpoints, read_checkpoint
+from bpejit.jobs.folder_store import FolderStore, naming_output
+from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_manifest import FOLDER_VERSION
 from bpejit.jobs.job_plan import CompletePart, JobPlan, JobResult
-from bpejit.jobs.job_run import compare_text, describe_resumed, keeping_brief, run_units
-from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.output_files import Finished, JobOutputs, NamesOf, exchange, remove_links
-from bpejit.storage.files import creating_folder
+from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
+from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.storage.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from bpejit.jobs.remote_output import RemoteOutput
-
-COMBINED = "combined"
-"""The folder with the joined parts, below that of the job; its lock is held while they are joined."""
-
-_MOST_PARTS = 8
-"""Number of missing parts that a message lists."""
+    from bpejit.jobs.url_store import UrlStore
 
 
 def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress) -> JobResult:
@@ -69,15 +48,14 @@ def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress
     """
     begun = working_time()
     say = remarks(report)
-    wanted = 1 if plan.remote is None else plan.remote.default_parts(plan.units)
-    parts = begin_job(plan, (plan.options.part or (0, wanted))[1], say)
+    parts = begin_job(plan, (plan.options.part or (0, plan.store.default_parts(plan.units)))[1], say)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
     if plan.options.part is not None or parts == 1:
         result = run_part(plan, workers=workers, engine=engine, report=report)
     else:
-        if plan.remote is None:
+        if plan.store.has_locks:
             say(f"the unfinished job has {parts} parts, which this run works on one after the other")
         result = _run_parts(plan, parts, workers=workers, engine=engine, report=report)
     result.seconds.plan += planning
@@ -104,15 +82,15 @@ def run_part(
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
+    if plan.remote is not None:
+        return _run_in_scratch(plan, plan.remote, workers=workers, engine=engine, report=report, joins=joins)
+    store = FolderStore(plan.names.out, plan.names.per_input)
     begun = working_time()
     seconds = Seconds()
     say = remarks(report)
-    if plan.remote is not None:
-        return _run_remote_part(plan, plan.remote, workers=workers, engine=engine, report=report, joins=joins)
     part, parts = plan.options.part or (0, 1)
-    folder = part_folder(plan.folder, part, parts)
-    works = f"works on {plan.what if parts == 1 else f'part {part} of {plan.what}'}"
-    with without_unused_lock(plan, folder), held(folder, works, patience=patience), without_empty_folder(plan, folder):
+    what = plan.what if parts == 1 else f"part {part} of {plan.what}"
+    with store.working(plan.options.part, what, patience=patience) as folder:
         claimed = claim_job(plan, parts) if joins else None
         checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
         kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
@@ -125,23 +103,21 @@ def run_part(
         if checkpoint is not None and checkpoint.get("complete"):
             done = CompletePart(checkpoint)
         else:
-            with naming_output(plan.names.out):
+            with naming_output(store.out):
                 done = run_units(plan, folder, checkpoint, spread, report, seconds)
         totals = Totals.from_json(done.fields["totals"])
         before = working_time()
-        missing = 0 if done.brief else len(missing_parts(plan.folder, parts)) if joins else parts
+        missing = 0 if done.brief else len(store.missing_parts(parts)) if joins else parts
         finished = None
         if joins:
             plan.check_totals(totals)
         if not missing:
-            with naming_output(plan.names.out), keeping_brief(plan, folder, done):
+            with naming_output(store.out), keeping_brief(plan, folder, done):
                 # What this process has written itself is not compared with its hashes.
                 written = [done.fields] if checkpoint is None and parts == 1 else None
-                finished = finish_job(
-                    plan.names, report, begun=claimed if done.brief else None, written=written, plan=plan, engine=spread
-                )
-        if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():
-            missing, finished = 0, find_settled(plan.names, plan.job)  # another process has just joined the parts
+                finished = store.join(plan.names, report, engine=spread, begun=claimed if done.brief else None, written=written)
+        if finished is None and parts > 1 and joins and not (store.folder / MANIFEST).exists():
+            missing, finished = 0, store.find_settled(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
             say("all parts are complete, and another process joins them")
         seconds.finish += working_time() - before
@@ -149,45 +125,42 @@ def run_part(
     return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=totals.bytes - kept.bytes)
 
 
-def _run_remote_part(
-    plan: JobPlan, remote: RemoteOutput, *, workers: int | None, engine: str, report: Progress, joins: bool
+def _run_in_scratch(
+    plan: JobPlan, store: UrlStore, *, workers: int | None, engine: str, report: Progress, joins: bool
 ) -> JobResult:
-    """Run a part of a begun job with an output at a URL, store it, and join all parts if it was the last one.
+    """Run a part of a begun job in a folder of this machine, store it, and join all parts if it was the last one.
 
     A job that is not divided is not stored as a part: its final files are.
     """
     options = plan.options
     say = remarks(report)
     part, parts = options.part or (0, 1)
-    fields = begun_fields(plan, parts)
-    if options.part is not None and options.resume and (part, parts) in remote.parts():
+    if options.part is not None and options.resume and part not in store.missing_parts(parts):
         say(f"part {part} of {parts} is {plan.done} already")
-        totals = Totals.from_json(remote.check_part(plan.job, part, parts)[0]["totals"])
+        totals = Totals.from_json(store.check_part(plan.job, part, parts)[0]["totals"])
         result = JobResult(totals, None, len(plan.mine), totals.units, 0)
     else:
-        with remote.released(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
+        with store.giving_up(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
             local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
             if options.part is not None:
                 local = replace(local, options=replace(options, resume=False, overwrite=False))
                 local.folder.mkdir(parents=True)
-                write_record(local.folder / MANIFEST, fields, synced=False)
+                local.store.claim(begun_fields(plan, parts))
             result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
             before = working_time()
             if options.part is not None:
-                remote.store_part(local.names, part, parts)
-                remote.claim(fields)  # in case that another process has given up the job
+                store.store_part(local.names, part, parts)
+                store.claim(begun_fields(plan, parts))  # in case that another process has given up the job
             elif result.finished is not None:
-                remote.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
-                remote.remove_folder()
-                result.finished = remote.at_urls(local.names, result.finished)
+                result.finished = store.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
+                store.remove_folder()
             result.seconds.finish += working_time() - before
     if options.part is None:
         return result
-    result.missing = len(missing_parts(remote, parts))
+    result.missing = len(store.missing_parts(parts))
     if joins and not result.missing:
         before = working_time()
-        spread = plan.make_engine(engine, workers)
-        result.finished = join_remote(remote, lambda _, __: plan.names, report=report, engine=spread)
+        result.finished = store.join(plan.names, report, engine=plan.make_engine(engine, workers))
         if result.finished is None:
             say("all parts are complete, and another process has joined them")
         else:
@@ -231,14 +204,6 @@ class ShiftedReport:
         """Ignore a remark."""
 
 
-def kept_of_parts(plan: JobPlan, parts: int) -> list[Totals]:
-    """Return the totals of what each part of a job keeps."""
-    if plan.remote is None:
-        return [kept_of_part(part_folder(plan.folder, part, parts)) for part in range(parts)]
-    complete = plan.remote.complete_parts(parts)
-    return [complete.get(part, Totals()) for part in range(parts)]
-
-
 def _run_parts(
     plan: JobPlan,
     parts: int,
@@ -248,15 +213,15 @@ def _run_parts(
     report: Progress,
 ) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
-    found = kept_of_parts(plan, parts)
+    found = plan.store.kept_parts(parts)
     kept = sum(found, Totals())
     total = None if plan.size is None else plan.size - kept.read
     seconds = Seconds()
     totals = Totals()
     n_read = new_bytes = 0
     for part, before in enumerate(found):
-        # All parts of a remote output may be there already, so only the last one joins.
-        joins = plan.remote is None or part == parts - 1
+        # All parts may be at a URL already, so only the last one joins.
+        joins = plan.store.has_locks or part == parts - 1
         shifted = ShiftedReport(report, total, n_read, tokens=totals.tokens, documents=totals.documents)
         mine = plan.part(part, parts, plan.slice(part, parts))
         result = run_part(mine, workers=workers, engine=engine, report=shifted, joins=joins)
@@ -267,142 +232,6 @@ def _run_parts(
     return JobResult(
         result.totals, result.finished, len(plan.units), kept.units, result.missing, seconds, parts=parts, new_bytes=new_bytes
     )
-
-
-def missing_parts(place: Path | RemoteOutput, parts: int) -> list[int]:
-    """Return the parts that are not complete of a job with a folder, or with an output at a URL."""
-    if not isinstance(place, Path):
-        return sorted({*range(parts)} - {*place.stored_parts(parts)})
-    records = [read_record(part_folder(place, index, parts) / CHECKPOINT) for index in range(parts)]
-    return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
-
-
-def finish_job(
-    names: JobOutputs,
-    report: Progress,
-    *,
-    begun: Mapping[str, Any] | None = None,
-    written: Sequence[Mapping[str, Any]] | None = None,
-    plan: JobPlan | None = None,
-    engine: Engine | None = None,
-) -> Finished | None:
-    """Write the outputs of a job whose parts are complete, and remove its folder.
-
-    Parameters
-    ----------
-    names : JobOutputs
-    report : callable
-        Progress.
-    begun : dict, optional
-        The manifest of the unfinished job; read from its folder by default.
-    written : list of dict, optional
-        The checkpoints of all parts, if this process has written all that is in the folder, which then is not compared with
-        its hashes; by default they are read.
-    plan : JobPlan, optional
-        Knows the inputs, which otherwise are those of the manifest.
-    engine : Engine, optional
-
-    Returns
-    -------
-    Finished, optional
-        None if another process does this.
-
-    Raises
-    ------
-    CorpusError
-        If there is nothing to write.
-    OSError, OutputError
-        If a file cannot be written, or what is left of another run is damaged. The parts stay.
-    """
-    folder = names.folder
-    begun = begun or read_record(folder / MANIFEST)
-    if begun is None:
-        return None
-    finished = None
-    with _joining_parts(folder, int(begun["parts"])) as is_mine:
-        if is_mine:
-            checkpoints = complete_checkpoints(folder, begun) if written is None else written
-            pairs, finished = names.write_final(begun, checkpoints, report, fresh=written is not None, engine=engine)
-            inputs = [entry["path"] for entry in begun["job"]["inputs"]] if plan is None else plan.inputs
-            names.check(inputs, overwrite=bool(begun.get("overwrite")))
-            with ExitStack() as folders:
-                for target in dict.fromkeys(target.parent for _, target in pairs):
-                    folders.enter_context(creating_folder(target))
-                exchange(folder, pairs, names.existing())
-    return finished
-
-
-@contextmanager
-def _joining_parts(folder: Path, parts: int) -> Iterator[bool]:
-    """Be the only process that finishes a job, and remove the folder of the job at the end.
-
-    Yields
-    ------
-    bool
-        False if another process joins the parts, or has done so: there is nothing to do. The parts of a job often finish at
-        the same time, so this is no error.
-    """
-    manifest = folder / MANIFEST
-    with ExitStack() as stack:
-        if parts > 1:
-            try:
-                (folder / COMBINED).mkdir(exist_ok=True)
-                stack.enter_context(held(folder / COMBINED, "joins the parts of this job", creates=False))
-            except (FileNotFoundError, LockHeldError):  # the former if another process has just removed the folder
-                yield False
-                return
-            if not manifest.exists():  # another process removes the folder
-                yield False
-                return
-        remove_links(folder)  # to files of an interrupted run; the parts stay until the end
-        yield True
-        if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
-            manifest.unlink(missing_ok=True)
-    remove_folder(folder)
-
-
-def join_remote(
-    remote: RemoteOutput, names_of: NamesOf, *, report: Progress, engine: Engine | None = None, overwrite: bool = False
-) -> Finished | None:
-    """Write and store the final files of a job whose parts are complete at a URL.
-
-    Parameters
-    ----------
-    remote : RemoteOutput
-    names_of : callable
-        Returns the outputs of a job that a manifest describes.
-    report : callable
-    engine : Engine, optional
-    overwrite : bool
-        Whether to replace existing files, also if the job was begun without.
-
-    Returns
-    -------
-    Finished, optional
-        None if another process has done this in the meantime, or there is no job.
-
-    Raises
-    ------
-    CorpusError
-        If there is nothing to write.
-    OutputError, OSError
-        If a part is missing, or a file cannot be written. The parts stay.
-    """
-    begun = remote.begun()
-    if begun is None:
-        return None
-    names, parts = read_begun(begun, remote.folder, partial(names_of, Path(remote.name)))
-    begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
-    try:
-        check_all_parts(remote.url, missing_parts(remote, parts), parts)
-        finished = names.join_remote(remote, begun, report, engine)
-    except OutputError:
-        if remote.begun() is None:  # another process was faster, and has removed the parts
-            finished = None
-        else:
-            raise
-    remote.remove_folder()
-    return finished
 
 
 def read_begun(
@@ -428,12 +257,188 @@ def read_begun(
         ) from cause
 
 
-def check_all_parts(out: str, missing: Sequence[int], parts: int) -> None:
-    """Raise OutputError if parts of a job are not complete."""
-    if missing:
-        shown = ", ".join(map(str, missing[:_MOST_PARTS])) + (", ..." if len(missing) > _MOST_PARTS else "")
-        verb = "is" if len(missing) == 1 else "are"
-        raise OutputError(
-            f"{len(missing)} of the {parts} parts of `{out}` {verb} not complete: {shown}; expected all of them: run each of "
-            f'these with `shard="I/{parts}"` and `resume=True`'
-        )
+def run_units(
+    plan: JobPlan,
+    folder: Path,
+    checkpoint: Mapping[str, Any] | None,
+    engine: Engine,
+    report: Progress,
+    seconds: Seconds,
+) -> CompletePart:
+    """Work on the units of a part that are missing.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Of the part.
+    folder : Path
+        The folder of the part, locked by this process.
+    checkpoint : dict, optional
+        The last checkpoint, whose files are continued; None to begin.
+    engine : Engine
+    report : callable
+    seconds : Seconds
+        Is added to.
+
+    Raises
+    ------
+    CorpusError
+    OSError
+        If a file cannot be written. The last checkpoint stays.
+    """
+    run = _PartRun(plan, checkpoint, seconds, report)
+    checkpoints = Checkpoints(folder, plan.identity, brief=checkpoint is None and plan.options.part is None)
+    results = run.results(engine)
+    with closing(plan.open_sink(folder, checkpoint)) as sink, checkpoints, closing(results):
+        for unit, result in results:
+            sink.begin_unit(unit)
+            if result is None:
+                due = run.end_unit()
+                # Not after the last unit, which the record of the complete part follows.
+                checkpoints.note(run.fields(sink.state()), sink.changed(), write=due and unit is not plan.mine[-1])
+            else:
+                run.add(result, *sink.write(result))
+        before = working_time()
+        complete = run.fields(sink.finish()) | {"complete": True}
+        checkpoints.complete(complete, sink.changed())
+        seconds.finish += working_time() - before
+        return CompletePart(complete, checkpoints.brief)
+
+
+class _PartRun:
+    """The units of a part that are not finished yet, in order, with the totals of the part and a hash of what was read."""
+
+    def __init__(self, plan: JobPlan, checkpoint: Mapping[str, Any] | None, seconds: Seconds, report: Progress) -> None:
+        self._plan = plan
+        self._seconds = seconds
+        self._report = report
+        self._totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
+        self._modified = plan.modified  # from before the inputs are read
+        self._rest = plan.mine[self._totals.units :]
+        self._size = size_of_units(self._rest)
+        self._unsaved = self._n_read = 0
+
+    def fields(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint, with the state of the sink."""
+        text = {"sha256": self._text_sha256, "modified": self._modified, **self._plan.reading}
+        return {"totals": self._totals.as_json(), "text": text, **state}
+
+    def results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
+        self._report("encode", 0, self._size, "bytes")
+        before = working_time()
+        with closing(_map_units(self._rest, *self._plan.chunk_job(), engine)) as results:
+            for unit, result in results:
+                now = working_time()
+                self._seconds.encode += now - before
+                yield unit, result
+                before = working_time()
+                self._seconds.write += before - now
+
+    def add(self, result: ChunkResult, tokens: int, documents: int) -> None:
+        """Add the result of a chunk to the totals, and report progress."""
+        totals = self._totals
+        totals.tokens += tokens
+        totals.documents += documents
+        totals.bytes += result.n_bytes
+        totals.read += result.n_read
+        totals.skipped += result.skipped
+        self._text_sha256 = chain_checksum(self._text_sha256, result.checksum)
+        self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
+        self._n_read += result.n_read
+        report_details(self._report, tokens=totals.tokens, documents=totals.documents)
+        self._report("encode", self._n_read, self._size, "bytes")
+
+    def end_unit(self) -> bool:
+        """Count a finished unit; return True if a checkpoint is due.
+
+        It is not due after each of thousands of small units, since writing it takes a few milliseconds.
+        """
+        self._totals.units += 1
+        due = self._unsaved >= self._plan.options.unit_bytes // 4
+        if due:
+            self._unsaved = 0
+        return due
+
+
+def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+    """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
+    marks: deque[tuple[Any, bool]] = deque()
+
+    def chunks() -> Iterator[Any]:
+        for unit in units:
+            for chunk in chunker.chunks(unit.sources):
+                marks.append((unit, True))
+                yield chunk
+            marks.append((unit, False))
+
+    # The engine takes chunks ahead of the results.
+    results: Any = engine.map_chunks(job, chunks())
+    with closing(results):
+        for result in results:
+            while not marks[0][1]:
+                yield marks.popleft()[0], None
+            yield marks.popleft()[0], result
+            while marks and not marks[0][1]:
+                yield marks.popleft()[0], None
+    while marks:
+        yield marks.popleft()[0], None
+
+
+def compare_text(
+    plan: JobPlan,
+    kept: int,
+    checkpoint: Mapping[str, Any],
+    engine: Engine,
+    report: Progress,
+) -> None:
+    """Compare the text of finished units with what was encoded, since an input has another modification time.
+
+    Raises
+    ------
+    OutputError
+        If the text has changed.
+    """
+    job, chunker = plan.checksum_job(checkpoint)
+    units = plan.mine[:kept]
+    found, done, size = "", 0, size_of_units(units)
+    report("compare", 0, size, "bytes")
+    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
+    with closing(results), suppress(CorpusError):  # it cannot be read as it could
+        for checksum, n_read in results:
+            found = chain_checksum(found, checksum)
+            done += n_read
+            report("compare", done, size, "bytes")
+    if found == checkpoint["text"]["sha256"]:
+        return
+    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
+    last = max(times, key=lambda path: times[path], default="-")
+    raise OutputError(
+        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
+        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
+    )
+
+
+def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
+    """Return a remark about where a resumed part goes on."""
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if not plan.mine:
+        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"
+
+
+@contextmanager
+def keeping_brief(plan: JobPlan, folder: Path, done: CompletePart) -> Iterator[None]:
+    """Write the checkpoint of a brief part after an error in its last steps, so that it can be resumed."""
+    try:
+        yield
+    except BaseException:
+        if done.brief:
+            with suppress(OSError):
+                Checkpoints(folder, plan.identity, brief=False).complete(dict(done.fields), folder.iterdir())
+        raise

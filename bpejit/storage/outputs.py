@@ -34,13 +34,13 @@ class InputFiles:
     """
 
     def __init__(self, paths: Iterable[StrPath]) -> None:
-        self._paths = paths
+        self.paths = paths
         self._ids: dict[_FileId, str] | None = None
 
     def ids(self) -> dict[_FileId, str]:
         """Return the inputs that are regular files, by device and inode."""
         if self._ids is None:
-            self._ids = _input_ids(self._paths)
+            self._ids = _input_ids(self.paths)
         return self._ids
 
 

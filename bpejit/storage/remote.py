@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +267,48 @@ def check_remote_output(url: str, *, overwrite: bool) -> tuple[Any, str]:
             "`overwrite=True`"
         )
     return file_system, name
+
+
+class UrlFiles:
+    """Files at URLs that belong to an output: a mixin, whose methods raise OutputError."""
+
+    @contextmanager
+    def access(self, url: str, what: str = "write") -> Iterator[tuple[Any, str]]:
+        """Yield the file system, and the name of a file there; raise its errors as OutputError."""
+        file_system, name = remote_file_system(url, error=OutputError, what="the output")
+        with remote_errors(url, error=OutputError, what=what):
+            yield file_system, name
+
+    def list_files(self, url: str) -> list[str]:
+        """Return the names of all files below a URL, relative to it."""
+        with self.access(url, "read") as (file_system, name):
+            file_system.invalidate_cache()
+            try:
+                found = file_system.find(name)
+            except FileNotFoundError:
+                return []
+        return [str(file)[len(name) :].lstrip("/") for file in found if str(file) != name]
+
+    def put_file(self, path: Path, url: str) -> None:
+        """Store a file, which appears complete."""
+        with self.access(url) as (file_system, name):
+            make_parent(file_system, name)
+            file_system.put_file(str(path), name)
+
+    def put_bytes(self, url: str, data: bytes) -> None:
+        """Store a small file."""
+        with self.access(url) as (file_system, name):
+            make_parent(file_system, name)
+            file_system.pipe_file(name, data)
+
+    def has_file(self, url: str) -> bool:
+        """Return True if a file exists."""
+        with self.access(url, "read") as (file_system, name):
+            file_system.invalidate_cache()
+            return bool(file_system.isfile(name))
+
+    def remove(self, urls: list[str]) -> None:
+        """Remove files; those that do not exist are no error."""
+        for url in urls:
+            with self.access(url, "remove") as (file_system, name), suppress(FileNotFoundError):
+                file_system.rm_file(name)

@@ -23,7 +23,7 @@ from bpejit.engines import ray_cluster
 from bpejit.engines.ray_cluster import ClusterTask
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import EngineError, OptionError, OutputError
-from bpejit.jobs.job_folder import find_kept
+from bpejit.jobs.folder_store import open_store
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
@@ -174,12 +174,12 @@ INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
 import bpejit
-from bpejit.jobs.job_folder import find_kept
+from bpejit.jobs.folder_store import open_store
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in the background of a shell
 
 def interrupt(stage, done, total, unit):
-    if find_kept(Path("tokens.bin"), per_input=False):
+    if open_store("tokens.bin", per_input=False).kept():
         os.kill(os.getpid(), signal.SIGINT)
 
 options = dict(eval(sys.argv[2]), engine="ray", ray_address=sys.argv[1], workers=1)
@@ -200,7 +200,7 @@ def test_interrupted_and_resumed_without_a_cluster(cluster: LocalCluster, work: 
     )
     errors = ran.stderr
     assert errors.strip().endswith("KeyboardInterrupt")
-    kept = find_kept(work / "tokens.bin", per_input=False)
+    kept = open_store(str(work / "tokens.bin"), per_input=False).kept()
     assert kept is not None
     assert 0 < kept.units < kept.total
     assert not (work / "tokens.bin").exists()

@@ -141,7 +141,7 @@ def interrupting_exchange(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with mock.patch("bpejit.jobs.running.exchange", side_effect=KeyboardInterrupt):
+    with mock.patch("bpejit.jobs.folder_store.exchange", side_effect=KeyboardInterrupt):
         yield
 
 

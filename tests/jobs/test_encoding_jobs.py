@@ -15,7 +15,8 @@ from helpers.killing import needs_fork, run_killed
 
 import bpejit
 from bpejit.errors import EngineError, OptionError, OutputError, SpecialTokenError
-from bpejit.jobs import job_folder as job_folder_module, running
+from bpejit.jobs import job_folder as job_folder_module
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import held, job_folder, part_folder
 from bpejit.jobs.job_options import parse_shard
 from bpejit.tokenfiles import format_names, load_format
@@ -342,19 +343,19 @@ def test_two_processes_do_not_write_the_same_job(work: Path, tokenizer: bpejit.T
     tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT)
 
 
-@pytest.mark.parametrize("step", ["_open_lock", "_take", "without_empty_folder"])
+@pytest.mark.parametrize("step", ["_open_lock", "_take", "_without_empty"])
 def test_interrupt_while_the_lock_is_taken(
     work: Path, tokenizer: bpejit.Tokenizer, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(work)
-    module = running if hasattr(running, step) else job_folder_module
-    original = getattr(module, step)
+    owner = FolderStore if hasattr(FolderStore, step) else job_folder_module
+    original = getattr(owner, step)
 
     def interrupt(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, step, interrupt)
+    monkeypatch.setattr(owner, step, interrupt)
     with pytest.raises(KeyboardInterrupt):
         tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
     assert snapshot(work) == before

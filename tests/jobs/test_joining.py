@@ -16,7 +16,7 @@ from helpers.encoding import make_model
 
 import bpejit
 from bpejit.arguments import no_progress
-from bpejit.jobs import running
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 
 PARTS = 4
@@ -55,14 +55,14 @@ def test_parts_that_finish_together_are_joined_once(
     (work / "expected").mkdir()
     make("expected")
     together = threading.Barrier(PARTS)
-    find_missing = running.missing_parts
+    find_missing = FolderStore.missing_parts
 
     def wait(*arguments: Any) -> list[int]:
         together.wait()  # all parts are complete now, and each of them finds this
         found: list[int] = find_missing(*arguments)
         return found
 
-    monkeypatch.setattr(running, "missing_parts", wait)
+    monkeypatch.setattr(FolderStore, "missing_parts", wait)
     for number in range(ROUNDS):
         out = f"out{number}"
         (work / out).mkdir()
@@ -88,14 +88,14 @@ def test_parts_that_finish_together_are_joined_once(
 
 def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encode(".", shard="0/2")
-    find_missing = running.missing_parts
+    find_missing = FolderStore.missing_parts
 
     def join(*arguments: Any) -> list[int]:
-        monkeypatch.setattr(running, "missing_parts", find_missing)
+        monkeypatch.setattr(FolderStore, "missing_parts", find_missing)
         bpejit.combine("tokens.bin")  # as another process may do meanwhile
         return find_missing(*arguments)
 
-    monkeypatch.setattr(running, "missing_parts", join)
+    monkeypatch.setattr(FolderStore, "missing_parts", join)
     report = encode(".", shard="1/2")
     assert report.missing_parts == 0
     assert report.path is not None

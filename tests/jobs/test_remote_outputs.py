@@ -17,9 +17,9 @@ from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import OptionError, OutputError
-from bpejit.jobs import remote_output
+from bpejit.jobs import url_store
 from bpejit.jobs.job_manifest import begun_manifest
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs.url_store import UrlStore
 from bpejit.tokenfiles import format_names
 
 pytestmark = pytest.mark.slow  # each job makes some twenty requests
@@ -44,7 +44,7 @@ def tokenizer() -> bpejit.Tokenizer:
 @pytest.fixture(autouse=True)
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(remote_output, "PART_UNITS", 1)
+    monkeypatch.setattr(url_store, "PART_UNITS", 1)
     text = data_text("prose.txt")[: small(50_000, 4000)]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "one.txt").write_bytes(text[: len(text) // 2])
@@ -168,9 +168,9 @@ class Stopped(Exception):
 def failing(number: int, error: BaseException) -> Any:
     """Return a replacement for `put_file` that fails at its n-th call, without storing anything."""
     left = [number]
-    put = RemoteOutput.put_file
+    put = UrlStore.put_file
 
-    def fail(self: RemoteOutput, path: Path, url: str) -> None:
+    def fail(self: UrlStore, path: Path, url: str) -> None:
         left[0] -= 1
         if left[0] < 0:
             with self.access(url):
@@ -200,7 +200,7 @@ def test_interrupted_anywhere(
     for number in range(0, 40, stride):
         out = f"{bucket.url}/{number}/x.bin"
         with monkeypatch.context() as patch:
-            patch.setattr(RemoteOutput, "put_file", failing(number, error))
+            patch.setattr(UrlStore, "put_file", failing(number, error))
             try:
                 tokenizer.encode_files("in", out, **options)
                 break
@@ -209,7 +209,7 @@ def test_interrupted_anywhere(
                 if isinstance(raised, OutputError):
                     assert "access is denied" in str(raised) or "SlowDown" in str(raised)  # noqa: PT017
         assert f"{number}/x.bin.manifest.json" not in bucket.list_keys()
-        kept = RemoteOutput(out, False).kept()
+        kept = UrlStore(out, False).kept()
         report = tokenizer.encode_files("in", out, resume=True, **options)
         assert report.kept_units == (0 if kept is None else kept.units)
         found = {key.partition("/")[2]: bucket.get(key) for key in bucket.list_keys() if key.startswith(f"{number}/")}
@@ -226,7 +226,7 @@ def test_unfinished_jobs(
 ) -> None:
     out = f"{bucket.url}/x.bin"
     with monkeypatch.context() as patch:
-        patch.setattr(RemoteOutput, "put_file", failing(2, KeyboardInterrupt()))
+        patch.setattr(UrlStore, "put_file", failing(2, KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             tokenizer.encode_files("in", out, **UNIT)
     assert [key for key in bucket.list_keys() if key.endswith(".tar")] == [
@@ -296,7 +296,7 @@ def test_two_runs_at_the_same_time(tokenizer: bpejit.Tokenizer, bucket: Bucket, 
     )
     assert all(isinstance(error, OutputError) for error in errors), errors
     # Another job is refused while the claim of the first one exists, even before a part is finished.
-    RemoteOutput(f"{bucket.url}/y.bin", False).claim(begun_manifest({"format": "npy"}, 2))
+    UrlStore(f"{bucket.url}/y.bin", False).claim(begun_manifest({"format": "npy"}, 2))
     with pytest.raises(OutputError, match=r"keeps 0 finished parts of an unfinished job, but it has .*wait if it is at work"):
         tokenizer.encode_files("in", f"{bucket.url}/y.bin", **UNIT)
 

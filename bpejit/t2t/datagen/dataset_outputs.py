@@ -19,7 +19,7 @@ from bpejit.jobs.job_folder import part_folder, remove_folder
 from bpejit.jobs.job_manifest import finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs.url_store import UrlStore
 from bpejit.storage.files import replacing
 from bpejit.t2t.datagen.dataset_files import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped
@@ -201,7 +201,7 @@ def _shuffled(
     tasks: Sequence[Any],
     report: Progress,
     engine: Engine | None,
-    remote: RemoteOutput | None = None,
+    remote: UrlStore | None = None,
 ) -> Generator[tuple[int, int], None, None]:
     """Shuffle shards of an unfinished job with a manifest; yield the index and the size of each."""
     amounts = {task.shard: task.size for task in tasks}

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.fingerprints import identify_input
@@ -18,11 +17,13 @@ from bpejit.engines.base import Progress
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jit.listening import working_time
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult, slice_units
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs.url_store import UrlStore
 from bpejit.storage.files import StrPath, creating_folder
+from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.datagen.dataset_job import DatasetPlan
@@ -93,7 +94,7 @@ def generate(
     dry_run = arguments.flag("dry_run", dry_run)
     form = load_record_format(format)
     given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
-    remote = RemoteOutput(f"{given.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(given) else None
+    remote = UrlStore(f"{given.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(given) else None
     wanted = vocabulary_names(problem)
     with ExitStack() as stack:
         # The next run removes what a process that was killed leaves.
@@ -104,8 +105,8 @@ def generate(
         planned = working_time()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
-                check: Any = names.check if remote is None else partial(remote.check, names)
-                check([source.path for source in sources], overwrite=options.overwrite)
+                store = remote or FolderStore(names.out, per_input=False)
+                store.check(names, InputFiles([source.path for source in sources]), overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote, wanted, folder)
@@ -128,7 +129,7 @@ def generate(
     return replace(found, stages={**stages, **found.stages})
 
 
-def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[Path | str, ...]:
+def _report_paths(paths: Sequence[Path], remote: UrlStore | None) -> tuple[Path | str, ...]:
     """Return paths in the folder of the data, or their URLs."""
     return tuple(paths) if remote is None else tuple(f"{remote.base}/{path.name}" for path in paths)
 
@@ -202,7 +203,7 @@ def plan_dataset(
     options: JobOptions,
     form: str,
     max_memory: int,
-    remote: RemoteOutput | None,
+    remote: UrlStore | None,
 ) -> DatasetPlan:
     """Return the plan of a data set."""
     n_shards = [shards for _, shards in names.splits]

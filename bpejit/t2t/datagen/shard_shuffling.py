@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, sync_paths, write_record
-from bpejit.jobs.remote_output import RemoteOutput, broken_part
+from bpejit.jobs.url_store import UrlStore, broken_part
 from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.record_formats.registry import load_record_format
 from bpejit.t2t.shuffling import shuffle_records
@@ -107,7 +107,7 @@ def _padded(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
 
 
-def stored_sizes(remote: RemoteOutput, shards: Sequence[str]) -> dict[int, int]:
+def stored_sizes(remote: UrlStore, shards: Sequence[str]) -> dict[int, int]:
     """Return the sizes of the shards that an earlier run of this job has stored."""
     there = set(remote.outputs())
     notes = set(remote.list_files(remote.folder))
@@ -116,7 +116,7 @@ def stored_sizes(remote: RemoteOutput, shards: Sequence[str]) -> dict[int, int]:
     return {number: int(fields["bytes"]) for number, fields in found.items() if fields is not None}
 
 
-def _note(remote: RemoteOutput, shard: int) -> str:
+def _note(remote: UrlStore, shard: int) -> str:
     """Return the URL of the file with the size of a stored shard."""
     return f"{remote.folder}/{stored_shard(shard)}.json"
 
@@ -157,7 +157,7 @@ class Shuffling:
         A record format (see `bpejit.t2t.record_formats`).
     names : tuple of str
         The features of the examples.
-    remote : RemoteOutput, optional
+    remote : UrlStore, optional
         Where the parts and the shards are, if not in files.
     """
 
@@ -166,7 +166,7 @@ class Shuffling:
     shuffles: bool
     format: str
     names: tuple[str, ...]
-    remote: RemoteOutput | None
+    remote: UrlStore | None
 
     def run(self, task: ShardTask) -> tuple[int, int]:
         """Write a shard, unless it is complete, or store it. Return its index, and its size in bytes."""
@@ -206,7 +206,7 @@ class Shuffling:
         return target.stat().st_size
 
 
-def _fetch_records(remote: RemoteOutput, source: ShardSource, target: Path) -> None:
+def _fetch_records(remote: UrlStore, source: ShardSource, target: Path) -> None:
     """Copy a member of a stored part to a file."""
     position, stop = source.begin, source.begin + source.size
     with target.open("wb") as file, remote.access(str(source.place), "read") as (file_system, name):

@@ -20,7 +20,7 @@ from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import LockHeldError, held, is_held, remove_folder
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs.url_store import UrlStore
 from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
@@ -325,12 +325,12 @@ def vocabulary_names(problem: Problem) -> list[str]:
     return [problem.vocab_filename_of(feature) for feature in problem.text_features]
 
 
-def fetch_vocabularies(data: RemoteOutput, names: Sequence[str], folder: Path) -> None:
+def fetch_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> None:
     """Copy the vocabularies that exist at a URL to a folder, which is created.
 
     Parameters
     ----------
-    data : RemoteOutput
+    data : UrlStore
         The data set.
     names : list of str
         Of the files, or of folders of tokenizers.
@@ -350,7 +350,7 @@ def fetch_vocabularies(data: RemoteOutput, names: Sequence[str], folder: Path) -
                 file_system.get_file(found, str(target))
 
 
-def store_vocabularies(data: RemoteOutput, names: Sequence[str], folder: Path) -> None:
+def store_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> None:
     """Store the vocabularies in a folder that do not exist at a URL.
 
     Raises

@@ -17,8 +17,8 @@ from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import CorpusError, OutputError
-from bpejit.jobs import remote_output
-from bpejit.jobs.remote_output import RemoteOutput
+from bpejit.jobs import url_store
+from bpejit.jobs.url_store import UrlStore
 from bpejit.t2t.datagen.generation import GenerationReport
 
 UNIT = {"unit_bytes": small(20_000, 1000), "engine": "serial"}
@@ -62,7 +62,7 @@ def storage() -> Iterator[Storage]:
 @pytest.fixture(autouse=True)
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(remote_output, "PART_UNITS", 4)
+    monkeypatch.setattr(url_store, "PART_UNITS", 4)
     for number in range(2):
         some = pairs()[number::2]
         write_lines(tmp_path / f"source{number}.txt", [source for source, _ in some])
@@ -240,7 +240,7 @@ def test_remote_vocabularies(storage: Storage, work: Path, monkeypatch: pytest.M
     (work / "local" / name).write_bytes((work / "other" / name).read_bytes())
     bpejit.generate_data(problem_of(), "local", **UNIT)
     assert storage.files() == snapshot(Path("local"))
-    monkeypatch.setattr(RemoteOutput, "list_files", lambda _, url: [])
+    monkeypatch.setattr(UrlStore, "list_files", lambda _, url: [])
     with pytest.raises(OutputError, match=rf"stored a different vocabulary `.*/{name}`"):
         monkeypatch.setattr("bpejit.t2t.datagen.problem_generation.fetch_vocabularies", lambda *_: None)
         bpejit.generate_data(problem_of(), storage.url, **UNIT, overwrite=True)

@@ -14,17 +14,18 @@ manifest of the output last. Two runs of the same job store equal objects, so ru
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
-from bpejit.engines.base import Progress
+from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.job_folder import (
@@ -32,7 +33,6 @@ from bpejit.jobs.job_folder import (
     JOB_FOLDER,
     LOCK,
     MANIFEST,
-    Kept,
     folder_beside,
     part_folder,
     read_record,
@@ -42,7 +42,9 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_manifest import manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.storage.remote import check_container, make_parent, remote_errors, remote_file_system
+from bpejit.jobs.store import Kept, Left, Store
+from bpejit.storage.outputs import InputFiles
+from bpejit.storage.remote import UrlFiles, check_container, make_parent
 from bpejit.storage.scratch import scratch_folder
 
 PART_UNITS = 16
@@ -62,7 +64,7 @@ _PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
 
 
 @dataclass(frozen=True)
-class RemoteOutput:
+class UrlStore(UrlFiles, Store):
     """An output at a URL, and the finished parts of its job.
 
     Parameters
@@ -75,6 +77,17 @@ class RemoteOutput:
 
     url: str
     per_input: bool
+    has_locks: ClassVar[bool] = False
+
+    @property
+    def local(self) -> Path:
+        """The last part of the URL."""
+        return Path(self.url.rpartition("/")[2])
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url
 
     @property
     def base(self) -> str:
@@ -82,26 +95,14 @@ class RemoteOutput:
         return self.url if self.per_input else self.url.rpartition("/")[0]
 
     @property
-    def name(self) -> str:
-        """The last part of the URL."""
-        return self.url.rpartition("/")[2]
-
-    @property
     def folder(self) -> str:
         """URL of the folder of the unfinished job."""
-        return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.name)}"
+        return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.local.name)}"
 
     @property
     def manifest_url(self) -> str:
         """URL of the manifest of the complete output."""
-        return f"{self.base}/{manifest_path(Path(self.name), per_input=self.per_input).name}"
-
-    @contextmanager
-    def access(self, url: str, what: str = "write") -> Iterator[tuple[Any, str]]:
-        """Yield the file system, and the name of a file there; raise its errors as OutputError."""
-        file_system, name = remote_file_system(url, error=OutputError, what="the output")
-        with remote_errors(url, error=OutputError, what=what):
-            yield file_system, name
+        return f"{self.base}/{manifest_path(self.local, per_input=self.per_input).name}"
 
     def read_json(self, url: str) -> dict[str, Any] | None:
         """Return the content of a JSON file; None if it does not exist or is broken."""
@@ -119,14 +120,30 @@ class RemoteOutput:
         groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
         return max(1, min(groups // PART_UNITS, MOST_PARTS))
 
-    def find_complete(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
-        """Return the outputs of the same job, or of any for None, if all of them exist."""
+    def find_settled(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the complete outputs, and remove what is left of the job."""
         with self.mirrored(names) as local:
             done = local.find_complete(job)
-            return None if done is None else self.at_urls(local, done)
+            found = None if done is None else self.at_urls(local, done)
+        if found is not None:
+            self.remove_folder()
+        return found
+
+    def find_left(self) -> Left | None:
+        """Return what is left of a job; None if there is no manifest."""
+        begun = self.begun()
+        if begun is None:
+            return None
+        kept = len(self.parts())
+        return Left(begun, kept, f"{kept} finished parts")
+
+    def clear(self, left: Left) -> str:
+        """Remove the folder."""
+        self.remove_folder()
+        return left.finished
 
     @contextmanager
-    def released(self) -> Iterator[None]:
+    def giving_up(self) -> Iterator[None]:
         """Give up the claim of a job after an error, unless finished parts are stored."""
         try:
             yield
@@ -141,11 +158,15 @@ class RemoteOutput:
         begun = self.begun()
         if begun is None:
             return None
-        return Kept.of(self.folder, begun, sum(self.complete_parts(begun.get("parts", 0)).values(), Totals()))
+        return Kept.of(self.folder, begun, sum(self.kept_parts(begun.get("parts", 0)), Totals()))
 
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""
         return self.read_json(f"{self.folder}/{MANIFEST}")
+
+    def described(self) -> dict[str, Any] | None:
+        """Return the manifest of the complete job."""
+        return self.read_json(self.manifest_url)
 
     def claim(self, fields: Mapping[str, Any]) -> bool:
         """Create the manifest of the unfinished job; return False if there is one."""
@@ -167,16 +188,6 @@ class RemoteOutput:
                 return False
         return True
 
-    def list_files(self, url: str) -> list[str]:
-        """Return the names of all files below a URL, relative to it."""
-        with self.access(url, "read") as (file_system, name):
-            file_system.invalidate_cache()
-            try:
-                found = file_system.find(name)
-            except FileNotFoundError:
-                return []
-        return [str(file)[len(name) :].lstrip("/") for file in found if str(file) != name]
-
     def parts(self) -> set[tuple[int, int]]:
         """Return index and number of parts of each finished part."""
         matches = [_PART.fullmatch(name) for name in self.list_files(self.folder)]
@@ -186,13 +197,31 @@ class RemoteOutput:
         """Return the URL of a part."""
         return f"{self.folder}/part-{part}-of-{parts}.tar"
 
-    def stored_parts(self, parts: int) -> list[int]:
-        """Return the indices of the finished parts of a job that is divided into `parts`."""
-        return sorted(part for part, number in self.parts() if number == parts)
+    def missing_parts(self, parts: int) -> list[int]:
+        """Return the parts that are not stored."""
+        return sorted({*range(parts)} - {part for part, number in self.parts() if number == parts})
 
-    def complete_parts(self, parts: int) -> dict[int, Totals]:
-        """Return the totals of each finished part of a job that is divided into `parts`."""
-        return {part: Totals.from_json(self.read_head(part, parts)[0]["totals"]) for part in self.stored_parts(parts)}
+    def kept_part(self, part: int, parts: int) -> Totals:
+        """Return the totals of a part, which is stored when it is complete."""
+        return Totals() if part in self.missing_parts(parts) else self._totals(part, parts)
+
+    def kept_parts(self, parts: int) -> list[Totals]:
+        """Return the totals of each part."""
+        missing = {*self.missing_parts(parts)}
+        return [Totals() if part in missing else self._totals(part, parts) for part in range(parts)]
+
+    def _totals(self, part: int, parts: int) -> Totals:
+        return Totals.from_json(self.read_head(part, parts)[0]["totals"])
+
+    def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
+        """Remove a finished part, if it may be replaced."""
+        url = self.part_url(part, parts)
+        if (part, parts) not in self.parts():
+            return None
+        if not overwrite:
+            return f"`{url}` is a finished part"
+        self.remove([url])
+        return None
 
     def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> tuple[dict[str, Any], int]:
         """Return the checkpoint of a finished part of a job, and its size; raise OutputError if it is that of another."""
@@ -214,33 +243,9 @@ class RemoteOutput:
                 return fields, size
         raise broken_part(url)
 
-    def put_file(self, path: Path, url: str) -> None:
-        """Store a file, which appears complete."""
-        with self.access(url) as (file_system, name):
-            make_parent(file_system, name)
-            file_system.put_file(str(path), name)
-
-    def put_bytes(self, url: str, data: bytes) -> None:
-        """Store a small file."""
-        with self.access(url) as (file_system, name):
-            make_parent(file_system, name)
-            file_system.pipe_file(name, data)
-
-    def has_file(self, url: str) -> bool:
-        """Return True if a file exists."""
-        with self.access(url, "read") as (file_system, name):
-            file_system.invalidate_cache()
-            return bool(file_system.isfile(name))
-
     def stored(self) -> set[str]:
         """Return the names of the final files, relative to `base`, that a run has begun to store."""
         return set((self.read_json(f"{self.folder}/{STORING}") or {}).get("files", ()))
-
-    def remove(self, urls: list[str]) -> None:
-        """Remove files; those that do not exist are no error."""
-        for url in urls:
-            with self.access(url, "remove") as (file_system, name), suppress(FileNotFoundError):
-                file_system.rm_file(name)
 
     def remove_folder(self) -> None:
         """Remove what there is of the unfinished job, the manifest last."""
@@ -251,7 +256,8 @@ class RemoteOutput:
         """Return the names of the files beside the output or in its folder, relative to `base`."""
         if self.per_input:
             return [name for name in self.list_files(self.url) if not name.startswith(f"{JOB_FOLDER}/")]
-        stem = self.name[:1] + self.name[1:].partition(".")[0]  # a name may begin with a dot
+        last = self.local.name
+        stem = last[:1] + last[1:].partition(".")[0]  # a name may begin with a dot
         with self.access(self.base, "read") as (file_system, name):
             file_system.invalidate_cache()
             try:
@@ -293,9 +299,10 @@ class RemoteOutput:
         paths = tuple(self.url_of(local, path) for path in finished.paths)
         return finished._replace(paths=paths, manifest=self.url_of(local, finished.manifest))
 
-    def check(self, names: JobOutputs, inputs: Iterable[str], *, overwrite: bool) -> None:
-        """Raise OutputError if writing the outputs would destroy data without permission."""
-        clashes = ({self.url_of(names, path) for path in names.first_files()} | {self.url}) & {*inputs}
+    def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if an output is one of the inputs, or exists and may not be replaced."""
+        read = {os.fspath(path) for path in inputs.paths}
+        clashes = ({self.url_of(names, path) for path in names.first_files()} | {self.url}) & read
         if clashes:
             raise OutputError(
                 f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected a different file: "
@@ -393,8 +400,8 @@ class RemoteOutput:
         *,
         overwrite: bool,
         report: Progress,
-    ) -> None:
-        """Store the final files of a job that are in a scratch folder, and its manifest last.
+    ) -> Finished:
+        """Store the final files of a job that are in a scratch folder, and its manifest last; return them with their URLs.
 
         Raises
         ------
@@ -409,18 +416,27 @@ class RemoteOutput:
                 self.put_file(path, self.url_of(local, path))
         self.put_file(local.manifest, self.manifest_url)
         report("store", len(files), len(files), "files")
+        return self.at_urls(local, finished)
+
+    def join(
+        self, names: JobOutputs, report: Progress, *, engine: Engine | None = None, overwrite: bool = False
+    ) -> Finished | None:
+        """Write and store the final files (see `Store.join`)."""
+        begun = self.begun()
+        if begun is None:
+            return None
+        begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
+        try:
+            self.check_parts(int(begun["parts"]))
+            finished = names.join_remote(self, begun, report, engine)
+        except OutputError:
+            if self.begun() is not None:
+                raise
+            finished = None  # another process was faster, and has removed the parts
+        self.remove_folder()
+        return finished
 
 
 def broken_part(url: str) -> OutputError:
     """Return the error for a stored part that is damaged."""
     return OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`")
-
-
-def find_remote_output(url: str) -> RemoteOutput:
-    """Return the output at a URL: a folder of outputs if there is a job or a manifest in it, and otherwise a single one."""
-    url = url.rstrip("/")
-    folder = RemoteOutput(url, per_input=True)
-    single = RemoteOutput(url, per_input=False)
-    if single.begun() is None and (folder.begun() is not None or folder.read_json(folder.manifest_url) is not None):
-        return folder
-    return single

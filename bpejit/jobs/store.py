@@ -1,0 +1,234 @@
+"""Where a job keeps its parts until its outputs appear, and the states in which a run may find them.
+
+A `Store` is a folder (`bpejit.jobs.folder_store`), which has locks and renames, or a URL (`bpejit.jobs.url_store`): an object
+store has neither, but creates an object on the condition that there is none. `bpejit.jobs.beginning` decides by a store alone
+what happens to what an earlier run left.
+
+What a kill leaves, and what the next run of the same job does with `resume=True`:
+
+====================  =====================================  ================================================================
+killed while it       leaves                                 the next run
+====================  =====================================  ================================================================
+checks outputs        nothing                                begins
+claims the job        `manifest.json`, no checkpoint         begins; other options are no error, since nothing is finished
+works on a part       files that only grow, and, after       checks that the checkpoint is of this part and job, and that
+                      the first units, `checkpoint.json`     the files have what they had then; compares the text if an
+                                                             input was modified; cuts off what follows, and goes on
+completes a part      a checkpoint with `complete`           works on the other parts
+joins parts           complete parts, and files in           joins them again; files in `final` whose hashes are right stay
+                      `combined` and `final`
+exchanges files       a journal beside the outputs, and      undoes the exchange, or completes it; finds the complete job,
+                      `links.json`                           or joins again
+removes its folder    the complete output, and a rest        finds the complete job, and removes the rest
+====================  =====================================  ================================================================
+
+Without `resume=True`, finished units are an error unless `overwrite=True`. At a URL, a part is one object, which exists if it
+is complete; `storing.json` has the names of the final files before the first of them is stored, so that they may be replaced,
+and the manifest of the output is stored last.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from bpejit.engines.base import Engine, Progress
+from bpejit.errors import OutputError
+from bpejit.jobs.job_totals import Totals
+from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.storage.outputs import InputFiles
+
+_MOST_PARTS = 8
+"""Number of missing parts that a message lists."""
+
+
+class Kept(NamedTuple):
+    """What an unfinished job keeps.
+
+    Parameters
+    ----------
+    folder : Path or str
+        A path, or a URL.
+    units, total : int
+        Finished units, and all units of the job.
+    read : int
+        Bytes of input of the finished units.
+    command : str
+        The command, or the call in Python, that continues the job; empty if unknown.
+    """
+
+    folder: Path | str
+    units: int
+    total: int
+    read: int
+    command: str = ""
+
+    @classmethod
+    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept | None:
+        """Return what a job with a manifest keeps, from the totals of its parts; None if these have no units."""
+        units = totals.units
+        return cls(folder, units, begun.get("units", units), totals.read, begun.get("command", "")) if units else None
+
+
+class Left(NamedTuple):
+    """What an earlier run left of a job.
+
+    Parameters
+    ----------
+    begun : dict, optional
+        The manifest of the unfinished job; None if that is missing or broken.
+    kept : int
+        The number of finished units, or, at a URL, of parts.
+    finished : str
+        This number in words.
+    """
+
+    begun: Mapping[str, Any] | None
+    kept: int
+    finished: str
+
+
+class Store(ABC):
+    """Where the outputs of a job appear, and its parts are until then.
+
+    Attributes
+    ----------
+    per_input : bool
+        Whether the output is a folder with an output for each input.
+    has_locks : bool
+        Whether a run can tell that another one is at work. Otherwise it claims the job as soon as it begins.
+    """
+
+    per_input: bool
+    has_locks: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def local(self) -> Path:
+        """The output as a path; for a URL, its last part, a placeholder."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call the output."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path | str:
+        """The folder of the unfinished job: a path, or a URL."""
+
+    @abstractmethod
+    def begun(self) -> dict[str, Any] | None:
+        """Return the manifest of the unfinished job; None, or an empty one, if it does not exist or is broken."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any] | None:
+        """Return the manifest of the complete job; None if it does not exist or is broken."""
+
+    @abstractmethod
+    def claim(self, fields: Mapping[str, Any]) -> bool:
+        """Create the manifest of the unfinished job; return False if there is one.
+
+        Raises
+        ------
+        OutputError
+        """
+
+    @abstractmethod
+    def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission."""
+
+    @abstractmethod
+    def find_settled(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist, and remove what is left of that job."""
+
+    @abstractmethod
+    def find_left(self) -> Left | None:
+        """Return what an earlier run left; None if there is nothing."""
+
+    def wait_for_others(self, patience: float) -> None:  # noqa: B027 - nothing is known of them at a URL
+        """Wait until no other run works on the job, as far as that is known; raise OutputError after `patience` seconds."""
+
+    @abstractmethod
+    def clear(self, left: Left) -> str:
+        """Remove what an earlier run left; return in words what that was."""
+
+    def prepare(self, names: JobOutputs) -> None:  # noqa: B027 - an object store has no folders
+        """Create the folder of many outputs, or check that a single one can be written, for a job of which nothing is left."""
+
+    @abstractmethod
+    def giving_up(self) -> AbstractContextManager[None]:
+        """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
+
+    @abstractmethod
+    def kept(self) -> Kept | None:
+        """Return what an unfinished job keeps; None if it keeps nothing."""
+
+    @abstractmethod
+    def kept_part(self, part: int, parts: int) -> Totals:
+        """Return the totals of what is kept of a part."""
+
+    def kept_parts(self, parts: int) -> list[Totals]:
+        """Return the totals of what is kept of each part."""
+        return [self.kept_part(part, parts) for part in range(parts)]
+
+    @abstractmethod
+    def missing_parts(self, parts: int) -> list[int]:
+        """Return the parts that are not complete."""
+
+    def check_parts(self, parts: int) -> None:
+        """Raise OutputError if parts are not complete."""
+        missing = self.missing_parts(parts)
+        if missing:
+            shown = ", ".join(map(str, missing[:_MOST_PARTS])) + (", ..." if len(missing) > _MOST_PARTS else "")
+            verb = "is" if len(missing) == 1 else "are"
+            raise OutputError(
+                f"{len(missing)} of the {parts} parts of `{self.name}` {verb} not complete: {shown}; expected all of them: run "
+                f'each of these with `shard="I/{parts}"` and `resume=True`'
+            )
+
+    @abstractmethod
+    def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
+        """Remove what an earlier run left of a part, unless another run works on it.
+
+        Return what is kept of the part, in words, if `overwrite` is false, so that it may not be removed; otherwise None.
+        """
+
+    def default_parts(self, units: Sequence[Any]) -> int:  # noqa: ARG002
+        """Return the number of parts of a job with some units, if it is not divided among machines."""
+        return 1
+
+    def seen_by_nodes(self) -> list[str]:
+        """Return paths that all nodes of a cluster must see."""
+        return []
+
+    @abstractmethod
+    def join(
+        self, names: JobOutputs, report: Progress, *, engine: Engine | None = None, overwrite: bool = False
+    ) -> Finished | None:
+        """Write the final files of a job whose parts are complete, give them their names, and remove the rest.
+
+        Parameters
+        ----------
+        names : JobOutputs
+        report : callable
+            Progress.
+        engine : Engine, optional
+        overwrite : bool
+            Whether to replace existing files, also if the job was begun without.
+
+        Returns
+        -------
+        Finished, optional
+            None if there is no job, or another process joins the parts or has done so.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+            If a part is missing, a file cannot be written, or what is left of another run is damaged. The parts stay.
+        """
