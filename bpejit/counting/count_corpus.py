@@ -36,7 +36,7 @@ from bpejit.engines import RAY
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
-from bpejit.jobs.sampled_runs import SAMPLES, run_sample
+from bpejit.jobs.job_totals import SAMPLES, run_sample
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.storage.outputs import check_outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -52,14 +53,17 @@ class FunctionJob:
     Parameters
     ----------
     run : callable
-        Is sent to other processes.
+        Called with what `prepare` returns, and each chunk. Both are sent to other processes.
+    prepare : callable, optional
+        Returns the state of a worker, such as a reader; without it, `run` is called with each chunk alone.
     """
 
     run: Callable[..., Any]
+    prepare: Callable[[], Any] | None = None
 
     def start(self) -> FunctionJob:
         """Return a new worker."""
-        return self
+        return self if self.prepare is None else FunctionJob(partial(self.run, self.prepare()))
 
     def finish(self) -> None:
         """Return None."""

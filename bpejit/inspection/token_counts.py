@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -32,7 +32,7 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.engines.base import Progress
+from bpejit.engines.base import FunctionJob, Progress
 from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
@@ -219,24 +219,6 @@ class InputCounts:
 
 
 @dataclass(frozen=True)
-class CountTokensJob:
-    """Encode chunks; a worker's results are `ChunkTokens`.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    by_script : bool
-    """
-
-    encoder: Encoder
-    by_script: bool
-
-    def start(self) -> CountTokensWorker:
-        """Return a new worker."""
-        return CountTokensWorker(self)
-
-
-@dataclass(frozen=True)
 class ChunkTokens:
     """The tokens of one chunk.
 
@@ -263,13 +245,13 @@ class ChunkTokens:
 class CountTokensWorker:
     """Encode chunks with a single workspace, and measure their text."""
 
-    def __init__(self, job: CountTokensJob) -> None:
-        self._encoder = job.encoder
-        self._workspace = self._encoder.new_workspace()
-        self._vocab_size = job.encoder.model.vocab_size
+    def __init__(self, encoder: Encoder, by_script: bool) -> None:
+        self._encoder = encoder
+        self._workspace = encoder.new_workspace()
+        self._vocab_size = encoder.model.vocab_size
         self._reader = ChunkReader()
-        self._table = ScriptTable(by_script=job.by_script)
-        self._scripts = token_scripts(job.encoder.model, self._table) if job.by_script else None
+        self._table = ScriptTable(by_script=by_script)
+        self._scripts = token_scripts(encoder.model, self._table) if by_script else None
 
     def run(self, chunk: AnyChunk) -> ChunkTokens:
         """Encode one chunk, and measure its text."""
@@ -301,9 +283,6 @@ class CountTokensWorker:
         columns = (np.ones(ids.size), lengths, characters)
         sums = [np.bincount(scripts, weights=column, minlength=len(SCRIPTS)) for column in columns]
         return np.stack(sums, axis=1).astype(np.int64)
-
-    def finish(self) -> None:
-        """Return None: there is no combined result."""
 
 
 def count_inputs(
@@ -357,7 +336,7 @@ def count_inputs(
         returns_arrays=True,
     )
     chunker = Chunker(splitter, chunk_bytes=chunk_bytes, group_files=False)
-    job = CountTokensJob(encoder, by_script)
+    job = FunctionJob(CountTokensWorker.run, partial(CountTokensWorker, encoder, by_script))
     begun: deque[int] = deque()  # the source of each chunk whose result is awaited
 
     def chunks() -> Iterator[AnyChunk]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,27 +12,9 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.encoder import Encoder
+from bpejit.engines.base import FunctionJob
 from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model
-
-
-@dataclass(frozen=True)
-class EncodeJob:
-    """Encode chunks; the results of a worker are `EncodedChunk`s.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    dtype : str
-        Type of the ids, `uint16` or `uint32`.
-    """
-
-    encoder: Encoder
-    dtype: str
-
-    def start(self) -> EncodeWorker:
-        """Return a new worker."""
-        return EncodeWorker(self)
 
 
 class EncodedChunk(NamedTuple):
@@ -94,15 +76,20 @@ def find_separator(model: Model) -> int | None:
     return model.special_tokens.get(END_OF_TEXT, model.special_tokens.get(model.config.eos_token or ""))
 
 
+def encode_job(encoder: Encoder, dtype: str) -> FunctionJob:
+    """Return the job that encodes chunks; the results of a worker are `EncodedChunk`s, with ids of a dtype."""
+    return FunctionJob(EncodeWorker.run, partial(EncodeWorker, encoder, dtype))
+
+
 class EncodeWorker:
     """Encode chunks with a single workspace."""
 
-    def __init__(self, job: EncodeJob) -> None:
-        self._encoder = job.encoder
-        self._workspace = self._encoder.new_workspace()
+    def __init__(self, encoder: Encoder, dtype: str) -> None:
+        self._encoder = encoder
+        self._workspace = encoder.new_workspace()
         self._reader = ChunkReader()
-        self._dtype = np.dtype(job.dtype).newbyteorder("<")
-        self._separator = find_separator(job.encoder.model)
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._separator = find_separator(encoder.model)
 
     def run(self, chunk: AnyChunk) -> EncodedChunk:
         """Encode one chunk."""
@@ -127,6 +114,3 @@ class EncodeWorker:
         if self._separator is None:
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(ids == ids.dtype.type(self._separator)) + 1
-
-    def finish(self) -> None:
-        """Return None: encoding has no combined result."""

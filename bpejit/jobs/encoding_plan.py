@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpejit.corpus.blocks import no_texts
-from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
@@ -26,17 +26,17 @@ from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, Job
+from bpejit.engines.base import Engine, FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.document_tokens import DocumentChoice, DocumentTokens
-from bpejit.jobs.encode_job import EncodedChunk, EncodeJob, checksum_chunk, find_separator
+from bpejit.jobs.encode_job import EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
-from bpejit.jobs.job_totals import AnyChunker, ReaderJob, Totals
+from bpejit.jobs.job_totals import AnyChunker, Totals
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -101,7 +101,9 @@ class EncodingPlan(JobPlan):
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
         """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
-        return ReaderJob(checksum_chunk), Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+        return FunctionJob(checksum_chunk, ChunkReader), Chunker(
+            self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"])
+        )
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -110,7 +112,7 @@ class EncodingPlan(JobPlan):
 
     def chunk_job(self) -> tuple[Job, AnyChunker]:
         """Return the job that encodes chunks in workers, and the chunker."""
-        return EncodeJob(self.encoder, self.dtype.name), Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
+        return encode_job(self.encoder, self.dtype.name), Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> EncodingSink:
         """Return what writes ids into spools (see `JobPlan`)."""

@@ -19,7 +19,7 @@ from bpejit.engines.base import Progress, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.document_tokens import DocumentTokens
-from bpejit.jobs.encode_job import EncodeJob
+from bpejit.jobs.encode_job import encode_job
 from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
 from bpejit.jobs.folder_store import open_store
@@ -186,7 +186,7 @@ def _encode_to_stream(
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
-        job = EncodeJob(encoder, writer.dtype.name)
+        job = encode_job(encoder, writer.dtype.name)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         report("encode", 0, total, "bytes")
         watch = CarriageReturns.of(model)

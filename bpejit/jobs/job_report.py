@@ -16,10 +16,9 @@ from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import find_store, naming_output
 from bpejit.jobs.job_plan import JobPlan, JobResult
-from bpejit.jobs.job_totals import Seconds, Totals
+from bpejit.jobs.job_totals import Seconds, Totals, run_sample
 from bpejit.jobs.output_files import NamesOf
 from bpejit.jobs.running import read_begun, run_job
-from bpejit.jobs.sampled_runs import run_sample
 from bpejit.process_memory import peak_memory
 
 

@@ -1,18 +1,22 @@
-"""What jobs count and time, and what they need of units, chunks and results."""
+"""What jobs count and time, what they need of units, chunks and results, and the time that is expected from a sample."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped, SkippedRecord
-from bpejit.engines.base import FunctionJob
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
+from bpejit.jit.listening import working_time
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+SAMPLES = 16
+"""Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
 
 
 class _Amounts:
@@ -118,14 +122,6 @@ class ChunkResult(Protocol):
         """What `bpejit.corpus.fingerprints.checksum` returns for what was read."""
 
 
-class ReaderJob(FunctionJob):
-    """A job whose workers call a function with a reader of their own and each chunk."""
-
-    def start(self) -> FunctionJob:
-        """Return a new worker."""
-        return FunctionJob(partial(self.run, ChunkReader()))
-
-
 def chain_checksum(sha256: str, checksum: bytes) -> str:
     """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
     return hashlib.sha256(sha256.encode() + checksum).hexdigest()
@@ -135,3 +131,67 @@ def size_of_units(units: Sequence[AnyUnit]) -> int | None:
     """Return the bytes of input of units, or None if that of one is unknown."""
     sizes = [unit.size for unit in units]
     return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+class SampledRun(NamedTuple):
+    """What a worker did with a sample.
+
+    Parameters
+    ----------
+    results : list
+        Those of the chunks.
+    n_read : int
+        Bytes of input.
+    seconds : float
+        Time of one worker, without compiling.
+    """
+
+    results: list[Any]
+    n_read: int
+    seconds: float
+
+    def expect(self, size: int, workers: int) -> tuple[float, float]:
+        """Return the size of an input relative to the sample, and the expected seconds for it.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of input.
+        workers : int
+            Number of chunks that are processed at the same time.
+        """
+        share = size / self.n_read if self.n_read else 0.0
+        return share, self.seconds * share / workers
+
+
+def run_sample(worker: Any, units: Sequence[Any], chunker: Any) -> SampledRun:
+    """Process the first chunks of a few units in this thread.
+
+    Parameters
+    ----------
+    worker : Worker
+        Of a job for an engine. Its results have the attribute `n_read`.
+    units : sequence of Unit or SampleUnit
+    chunker : Chunker or SampleChunker
+        Divides their sources.
+
+    Returns
+    -------
+    SampledRun
+        Without results if the size of a unit is unknown, since a pipe can be read only once.
+
+    Raises
+    ------
+    CorpusError
+    """
+    results: list[Any] = []
+    if any(unit.size is None for unit in units):
+        return SampledRun(results, 0, 0.0)
+    seconds = 0.0
+    each = -(-SAMPLES // max(len(units), 1))  # one chunk would not fill the caches of an encoder
+    for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
+        for chunk in islice(chunker.chunks(unit.sources), each):
+            before = working_time()
+            results.append(worker.run(chunk))
+            seconds += working_time() - before
+    return SampledRun(results, sum(result.n_read for result in results), seconds)

@@ -20,7 +20,7 @@ from bpejit.corpus.sources import find_sources, total_bytes
 from bpejit.corpus.units import plan_units
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.jobs.encode_job import EncodeJob
+from bpejit.jobs.encode_job import encode_job
 
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
 
@@ -79,7 +79,7 @@ def encode(
     ids: list[int] = []
     ends: list[int] = []
     n_bytes = n_read = 0
-    for chunk in make_engine(engine, workers).map_chunks(EncodeJob(Encoder(tokenizer.model), "uint16"), chunks):
+    for chunk in make_engine(engine, workers).map_chunks(encode_job(Encoder(tokenizer.model), "uint16"), chunks):
         assert not chunk.skipped
         ends += (chunk.ends + len(ids)).tolist()
         ids += chunk.ids.tolist()
@@ -148,7 +148,7 @@ def test_units_contain_complete_documents(
     chunker = Chunker(tokenizer._codec.encoder.splitter, chunk_bytes=1_000)
     units = plan_units(sources, 5_000, chunker, SEPARATOR.encode())
     assert sum(unit.size or 0 for unit in units) == total_bytes(sources)
-    worker = EncodeJob(Encoder(tokenizer.model), "uint16").start()
+    worker = encode_job(Encoder(tokenizer.model), "uint16").start()
     separator = tokenizer.token_to_id(SEPARATOR)
     found = []
     n_read = 0

@@ -13,7 +13,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.encoder import Encoder
-from bpejit.jobs.encode_job import EncodeJob
+from bpejit.jobs.encode_job import encode_job
 from bpejit.model import Model
 
 END = "<|endoftext|>"
@@ -29,7 +29,7 @@ def make_encoder(pattern: str, special_tokens: tuple[str, ...] = (END,)) -> Enco
 
 def encode(encoder: Encoder, units: list[Unit], chunker: Chunker) -> tuple[list[int], list[int], list[bool]]:
     """Return the ids of units, the positions where documents end, and for each unit whether a document ends with it."""
-    worker = EncodeJob(encoder, "uint16").start()
+    worker = encode_job(encoder, "uint16").start()
     ids: list[int] = []
     ends: list[int] = []
     complete = []

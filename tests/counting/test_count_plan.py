@@ -16,7 +16,7 @@ from bpejit.corpus.sources import find_sources
 from bpejit.corpus.units import plan_units
 from bpejit.counting.count_job import CountJob
 from bpejit.counting.header import CountSettings
-from bpejit.jobs.sampled_runs import SAMPLES, run_sample
+from bpejit.jobs.job_totals import SAMPLES, run_sample
 from bpejit.splitting.unicode_versions import installed_unicode
 
 TEXT = data_text("prose.txt")[:300_000]

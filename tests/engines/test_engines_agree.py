@@ -26,7 +26,7 @@ from bpejit.counting.table_streams import sort_table
 from bpejit.engines import make_engine
 from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
-from bpejit.jobs.encode_job import EncodedChunk, EncodeJob
+from bpejit.jobs.encode_job import EncodedChunk
 from bpejit.splitting import Splitter
 from bpejit.splitting.unicode_versions import installed_unicode
 
@@ -202,9 +202,8 @@ def test_dead_worker_preserves_old_token_file(
     tokenizer.encode_files([corpus], out)
     before = out.read_bytes()
     monkeypatch.setenv("BPEJIT_START_METHOD", "fork")  # spawned workers would not be patched
-    monkeypatch.setattr(
-        EncodeJob, "start", lambda job: FailingJob("killed", EncodedChunk(1, np.zeros(1, np.uint16), np.zeros(0, np.int64)))
-    )
+    failing = FailingJob("killed", EncodedChunk(1, np.zeros(1, np.uint16), np.zeros(0, np.int64)))
+    monkeypatch.setattr("bpejit.jobs.encoding_plan.encode_job", lambda *_: failing)
     with pytest.raises(EngineError, match="signal 9"):
         tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
     assert out.read_bytes() == before

@@ -15,7 +15,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.workspace import MAX_DOCUMENTS
-from bpejit.jobs.encode_job import EncodedChunk, EncodeJob, find_separator
+from bpejit.jobs.encode_job import EncodedChunk, encode_job, find_separator
 
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
 
@@ -28,7 +28,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def encode_file(tokenizer: bpejit.Tokenizer, path: Path, chunk_bytes: int) -> list[EncodedChunk]:
-    worker = EncodeJob(Encoder(tokenizer.model), "uint16").start()
+    worker = encode_job(Encoder(tokenizer.model), "uint16").start()
     splitter = Encoder(tokenizer.model).splitter
     return [worker.run(chunk) for chunk in Chunker(splitter, chunk_bytes=chunk_bytes).chunks(find_sources(path))]
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import ChunkReader
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, Job
+from bpejit.engines.base import Engine, FunctionJob, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.job_plan import JobPlan, PartSink
-from bpejit.jobs.job_totals import AnyChunker, ReaderJob
+from bpejit.jobs.job_totals import AnyChunker
 from bpejit.jobs.spools import GrowingFile
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -78,11 +79,11 @@ class DatasetPlan(JobPlan):
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:  # noqa: ARG002 - chunks never differ
         """Return what computes checksums of the samples of units."""
-        return ReaderJob(sample_checksum), SampleChunker()
+        return FunctionJob(sample_checksum, ChunkReader), SampleChunker()
 
     def chunk_job(self) -> tuple[Job, SampleChunker]:
         """Return the job that encodes samples as records in workers, and the chunker."""
-        return ReaderJob(partial(generate_records, self.vocabularies, self.settings)), SampleChunker()
+        return FunctionJob(partial(generate_records, self.vocabularies, self.settings), ChunkReader), SampleChunker()
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> ShardSink:
         """Return what writes records into unshuffled shards (see `JobPlan`)."""
