@@ -20,8 +20,9 @@ from bpejit.jobs.output_files import FINAL, OutputNames
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_ends, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
-from bpejit.tokenfiles.base import TokenFileFormat, TokenWriter
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_format import MappedFormat
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class _Growing:
         Whether a thread works on it.
     last : bool
         Whether nothing else reads the spool, which is then removed, so that the folder does not grow.
-    writer : TokenWriter, optional
+    writer : TokenFileWriter, optional
     """
 
     start: SpoolRecord
@@ -65,7 +66,7 @@ class _Growing:
     columns: ColumnRows | None = None
     busy: bool = False
     last: bool = False
-    writer: TokenWriter | None = None
+    writer: TokenFileWriter | None = None
 
     @classmethod
     def begun(cls, record: SpoolRecord, **state: Any) -> _Growing:
@@ -129,7 +130,7 @@ class FinalFiles:
             return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
         return False
 
-    def writer(self, record: SpoolRecord, columns: ColumnRows | None = None) -> TokenWriter:
+    def writer(self, record: SpoolRecord, columns: ColumnRows | None = None) -> TokenFileWriter:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
         self._place(record).mkdir(parents=True, exist_ok=True)
         options = {"pack": self._job.get("pack"), "columns": columns}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, ClassVar, Protocol, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,10 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
+from bpejit.tokenfiles.description import END_DTYPE, Description, description_path
+
+if TYPE_CHECKING:
+    from bpejit.tokenfiles.file_writer import TokenFileWriter
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
@@ -68,42 +73,62 @@ class TokenStream:
             raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
 
 
-class TokenReader(TokenSource, Protocol):
+class TokenReader(ABC):
     """An open token file: a read-only sequence of ids, and of documents if their borders are stored.
 
     Properties that the file does not store are None.
+
+    Attributes
+    ----------
+    path : Path
+        The main file.
+    description : Description or None
+    dtype : str
+        The name of the dtype of the ids.
     """
 
-    @property
-    def path(self) -> Path:
-        """The main file."""
+    path: Path
+    description: Description | None
+    dtype: str
 
     @property
+    @abstractmethod
     def ids(self) -> npt.NDArray[Any]:
         """All ids as a read-only array, mapped into memory if the format allows it, and otherwise read."""
 
     @property
+    @abstractmethod
+    def n_tokens(self) -> int:
+        """The number of ids."""
+
+    @property
+    @abstractmethod
     def n_documents(self) -> int | None:
         """The number of documents; None if the borders of documents are not stored."""
 
     @property
     def bytes_read(self) -> int | None:
         """The number of bytes of text that the ids encode."""
+        return None if self.description is None else self.description.bytes_read
 
     @property
     def vocab_size(self) -> int | None:
         """One more than the largest id of the tokenizer."""
+        return None if self.description is None else self.description.vocab_size
 
     @property
     def tokenizer_sha256(self) -> str | None:
         """The hash of the tokenizer (`Model.sha256`)."""
+        return None if self.description is None else self.description.tokenizer_sha256
 
     @property
     def ids_sha256(self) -> str | None:
         """The hash of the ids, as little-endian integers of `dtype`."""
+        return None if self.description is None else self.description.ids_sha256
 
     def __len__(self) -> int:
         """Return the number of ids."""
+        return self.n_tokens
 
     @overload
     def __getitem__(self, index: int) -> int: ...
@@ -113,7 +138,17 @@ class TokenReader(TokenSource, Protocol):
 
     def __getitem__(self, index: int | slice) -> int | Array:
         """Return one id, or a read-only array of consecutive ids."""
+        return self._slice(index) if isinstance(index, slice) else self._id(operator.index(index))
 
+    @abstractmethod
+    def _id(self, number: int) -> int:
+        """Return one id; negative numbers count from the end."""
+
+    @abstractmethod
+    def _slice(self, index: slice) -> Array:
+        """Return some ids as a read-only array."""
+
+    @abstractmethod
     def document(self, number: int) -> Array:
         """Return the ids of a document as a read-only array.
 
@@ -122,9 +157,10 @@ class TokenReader(TokenSource, Protocol):
         IndexError
             If there is no document with this number; negative numbers count from the end.
         TokenFileError
-            If the borders of documents are not stored.
+            If the borders of documents are not stored, or are wrong.
         """
 
+    @abstractmethod
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of about `size`, each with the ends of the documents that end in it.
 
@@ -133,44 +169,121 @@ class TokenReader(TokenSource, Protocol):
         ids : array of `dtype`
         ends : int64 [documents], optional
             Positions in `ids`; None if the borders of documents are not stored.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read, became shorter after it was opened, or the borders of documents are wrong.
         """
+
+    @abstractmethod
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
+
+    @abstractmethod
+    def _blocks_with_ends(self) -> Iterator[tuple[Array, Array | None]]:
+        """Yield blocks like `stored_blocks`, with the ends of documents, int64, as positions in the file."""
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read, or became shorter after it was opened.
+        """
+        for ids in self.stored_blocks(size):
+            yield as_uint32(ids, self.path)
 
     def verify(self) -> None:
-        """Read the whole file and raise TokenFileError if its ids differ from what was written, or that cannot be checked."""
+        """Read the whole file and compare it with its description.
 
-
-class TokenWriter(Protocol):
-    """A token file being written: a context manager, whose files appear when the block ends without an exception."""
-
-    @property
-    def path(self) -> Path | None:
-        """The main file; None for a stream or a device."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the ids on disk."""
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of ids written so far."""
-
-    def write(self, ids: npt.NDArray[np.integer[Any]], *, n_bytes: int = 0, ends: Array | None = None) -> None:
-        """Append ids; raise TokenFileError if one is not below the vocabulary size.
-
-        Parameters
-        ----------
-        ids : integers [tokens]
-        n_bytes : int
-            The number of bytes of text that they encode.
-        ends : int64 [documents], optional
-            Positions in `ids` at which documents end, in ascending order. The last document may continue in the next call.
-            Ids after the last end belong to one more document, which ends with the file. Formats that store documents store
-            a file that is written without ends as one document.
+        Raises
+        ------
+        TokenFileError
+            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
+            description has no hash of the ids, or the borders are wrong.
         """
+        description = self.description
+        described = description_path(self.path)
+        if description is None or description.ids_sha256 is None:
+            found = "does not exist" if description is None else "has no hash of the ids"
+            raise TokenFileError(
+                f"`{self.path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
+            )
+        of_ids = hashlib.sha256()
+        of_ends = hashlib.sha256()
+        largest = -1
+        smallest = 0
+        for ids, ends in self._blocks_with_ends():
+            of_ids.update(ids.data)
+            if ends is not None:
+                of_ends.update(ends.astype(END_DTYPE, copy=False).data)
+            largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
+            smallest = min(smallest, int(ids.min(initial=0)))
+        for what, found_hash, expected in (
+            ("ids", of_ids.hexdigest(), description.ids_sha256),
+            ("borders of documents", of_ends.hexdigest(), description.documents_sha256),
+        ):
+            if expected not in (None, found_hash):
+                raise TokenFileError(
+                    f"`{self.path}` does not match `{described}`: the SHA-256 of its {what} is {found_hash}; expected "
+                    f"{expected}: copy all files of the token file again, or encode the text again"
+                )
+        if largest >= description.vocab_size or smallest < 0:
+            raise TokenFileError(
+                f"`{self.path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in "
+                f"`{described}` is {description.vocab_size}; expected smaller ids: encode the text again"
+            )
 
-    def __enter__(self) -> TokenWriter: ...  # noqa: PYI034 - typing has Self from Python 3.11 on
+    def _check_counts(self, dtype: str, n_tokens: int, n_documents: int | None) -> None:
+        """Raise TokenFileError if the dtype, the number of ids or the number of documents differs from the description."""
+        fields = self.description
+        described = description_path(self.path)
+        problem = ""
+        if fields is None:
+            return
+        if dtype != fields.dtype:
+            problem = f"has ids of {dtype}; expected {fields.dtype}, the dtype in `{described}`"
+        elif n_tokens != fields.tokens:
+            problem = f"has {n_tokens} tokens of {dtype}; expected {fields.tokens}, the number in `{described}`"
+        elif fields.documents is not None and n_documents is not None and n_documents != fields.documents:
+            problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
+        if problem:
+            raise TokenFileError(
+                f"`{self.path}` {problem}; the file was truncated or changed: copy it again, or encode the text again"
+            )
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
+    """Return ids as a new array of uint32.
+
+    Raises
+    ------
+    TokenFileError
+        If an id is negative, or too large.
+    """
+    signed = ids.dtype.kind == "i"
+    if ids.size and ((signed and int(ids.min()) < 0) or (ids.dtype.itemsize == 8 and int(ids.max()) >> 32)):
+        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise TokenFileError(
+            f"`{path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
+        )
+    return ids.astype(np.uint32)
+
+
+def document_number(number: int, n_documents: int) -> int:
+    """Return the number of a document from 0 up.
+
+    Raises
+    ------
+    IndexError
+        If there is no such document; negative numbers count from the end.
+    """
+    number = operator.index(number)
+    if not -n_documents <= number < n_documents:
+        raise IndexError(f"there is no document {number}; expected -{n_documents} to {n_documents - 1}: check `n_documents`")
+    return number % n_documents
 
 
 class TokenFileFormat(ABC):
@@ -209,7 +322,7 @@ class TokenFileFormat(ABC):
         tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
-    ) -> TokenWriter:
+    ) -> TokenFileWriter:
         """Return a writer.
 
         Parameters

@@ -86,7 +86,7 @@ class TokenFileWriter:
     ----------
     form : TokenFileFormat
     path : path or binary stream
-        The main file, whose name the description has.
+        The main file, whose name the description has; None as an attribute for a stream or a device.
     files : list of paths
         The files to write, without the description.
     removed : list of paths
@@ -179,7 +179,9 @@ class TokenFileWriter:
         n_bytes : int
             The number of bytes of text that they encode.
         ends : int64 [documents], optional
-            Positions in `ids` at which documents end, in ascending order.
+            Positions in `ids` at which documents end, in ascending order. The last document may continue in the next call.
+            Ids after the last end belong to one more document, which ends with the file. Formats that store documents store
+            a file that is written without ends as one document.
 
         Raises
         ------

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,8 @@ from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS
+from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
-from bpejit.tokenfiles.mapped_tokens import DescribedTokens, document_number
 
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""
@@ -32,7 +30,7 @@ BATCH_ROWS = 1 << 10
 """Rows of other columns that are read at a time."""
 
 
-class ListColumnTokens(DescribedTokens, ABC):
+class ListColumnTokens(TokenReader):
     """An open token file with a column of lists, in groups of rows.
 
     Attributes
@@ -179,29 +177,20 @@ class ListColumnTokens(DescribedTokens, ABC):
         """All ids as a read-only array, which takes memory for all of them."""
         return self[:]
 
-    def __len__(self) -> int:
-        return self.n_tokens
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Array: ...
-
-    def __getitem__(self, index: int | slice) -> int | Array:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self.n_tokens)
-            if step == 1:
-                return self._slice(start, stop)
-            found: Array = self._slice(0, self.n_tokens)[index]
-            return found
-        number = operator.index(index)
+    def _id(self, number: int) -> int:
         if not -self.n_tokens <= number < self.n_tokens:
             raise IndexError(f"there is no id at {number}; expected -{self.n_tokens} to {self.n_tokens - 1}: check `n_tokens`")
         number %= self.n_tokens
-        return int(self._slice(number, number + 1)[0])
+        return int(self._range(number, number + 1)[0])
 
-    def _slice(self, start: int, stop: int) -> Array:
+    def _slice(self, index: slice) -> Array:
+        start, stop, step = index.indices(self.n_tokens)
+        if step == 1:
+            return self._range(start, stop)
+        found: Array = self._range(0, self.n_tokens)[index]
+        return found
+
+    def _range(self, start: int, stop: int) -> Array:
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         parts = []
         while start < stop:
@@ -216,13 +205,7 @@ class ListColumnTokens(DescribedTokens, ABC):
         return joined
 
     def document(self, number: int) -> Array:
-        """Return the ids of a document as a read-only array.
-
-        Raises
-        ------
-        IndexError
-            If there is no document with this number; negative numbers count from the end.
-        """
+        """Return the ids of a document."""
         number = document_number(number, self.n_documents)
         group = int(np.searchsorted(self._rows, number, side="right")) - 1
         ids, offsets = self._group(group)
@@ -248,14 +231,7 @@ class ListColumnTokens(DescribedTokens, ABC):
                 yield ids[start : start + size]
 
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:
-        """Yield all ids in order, in blocks of up to `size`, each with the ends of the documents that end in it.
-
-        Yields
-        ------
-        ids : array of the dtype of the file
-        ends : int64 [documents]
-            Positions in `ids`.
-        """
+        """Yield blocks of up to `size` ids, each with the ends of documents."""
         for ids, offsets in self._groups():
             ends = offsets[1:].astype(np.int64)
             found = 0

@@ -14,12 +14,13 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
-from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
+from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource
 from bpejit.tokenfiles.output_format import check_suffix
 from bpejit.tokenfiles.registry import DEFAULT_FORMAT, format_names, load_format
 
 if TYPE_CHECKING:
     from bpejit.storage.arrow_columns import ColumnRows
+    from bpejit.tokenfiles.file_writer import TokenFileWriter
 
 STANDARD_INPUT = "-"
 
@@ -94,7 +95,7 @@ def token_writer(
     pack: int | None = None,
     columns: ColumnRows | None = None,
     format: str = DEFAULT_FORMAT,  # noqa: A002
-) -> TokenWriter:
+) -> TokenFileWriter:
     """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`.
 
     `pack` is the number of ids of each row, for formats that `check_packing` accepts, and `columns` has the rows of further
