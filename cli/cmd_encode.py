@@ -125,11 +125,11 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
     try:
         yield
     except BaseException as error:
-        from bpejit.jobs.file_encoding import kept_of_job
+        from bpejit.jobs.folder_store import open_store
 
         kept = None
         with suppress(Exception):  # a storage that cannot be reached
-            kept = None if is_standard_output(out) else kept_of_job(out, per_input=per_input)
+            kept = None if is_standard_output(out) else open_store(out, per_input=per_input).kept()
         if kept is not None:
             text = f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`"
             command = progress.command if is_part else kept.command or progress.command

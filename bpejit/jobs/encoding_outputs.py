@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.corpus.blocks import Skipped, no_texts
+from bpejit.corpus.blocks import no_texts
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
@@ -117,18 +117,12 @@ class EncodingOutputs(JobOutputs):
         if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
             return None
         paths = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
+        totals = Totals.of_manifest(fields)
         try:
-            form = load_format(fields["job"]["format"])
-            totals = Totals(
-                tokens=int(fields["tokens"]),
-                documents=int(fields["documents"]),
-                bytes=int(fields["bytes_read"]),
-                skipped=Skipped(int(fields["skipped"])),
-            )
-            dtype = str(fields["job"]["dtype"])
+            form, dtype = load_format(fields["job"]["format"]), str(fields["job"]["dtype"])
         except (KeyError, TypeError, ValueError, BpejitError):
             return None
-        if not paths or not all(any(Path(file).exists() for file in form.files(path)) for path in paths):
+        if totals is None or not paths or not all(any(Path(file).exists() for file in form.files(path)) for path in paths):
             return None
         return Finished(tuple(paths), self.manifest, totals, dtype, int(fields.get("left_out", 0)))
 

@@ -101,9 +101,8 @@ class EncodingPlan(JobPlan):
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
         """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
-        return FunctionJob(checksum_chunk, ChunkReader), Chunker(
-            self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"])
-        )
+        chunker = Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+        return FunctionJob(checksum_chunk, ChunkReader), chunker
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -354,7 +353,7 @@ def plan_job(
         token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
     units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
     names = EncodingOutputs(
-        Path(out) if remote is None else remote.local,
+        Path(out) if remote is None else remote.out,
         _output_names(inputs, sources) if options.per_input else None,
         options.shard_tokens is not None,
         form,

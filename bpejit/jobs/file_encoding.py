@@ -22,12 +22,10 @@ from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.encode_job import encode_job
 from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
-from bpejit.jobs.folder_store import open_store
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.store import Kept
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.opening import check_columns, check_packing, check_token_outputs, token_writer
@@ -144,11 +142,6 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     result = join_parts(out, EncodingOutputs.of_job, overwrite=overwrite, report=report)
     assert result.finished is not None
     return _report(result, result.seconds.finish, result.finished.dtype)
-
-
-def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
-    """Return what an unfinished job with the output `out`, a path or a URL, keeps; None if it keeps nothing."""
-    return open_store(local_path(os.fspath(out)), per_input=per_input).kept()
 
 
 def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:

@@ -34,7 +34,7 @@ from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_link
 from bpejit.jobs.store import Kept, Left, Store
 from bpejit.storage.files import StrPath, check_writable, creating_folder, write_error
 from bpejit.storage.outputs import InputFiles
-from bpejit.storage.remote import is_remote
+from bpejit.storage.remote import is_remote, local_path
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
@@ -66,11 +66,6 @@ class FolderStore(Store):
     out: Path
     per_input: bool
     has_locks: ClassVar[bool] = True
-
-    @property
-    def local(self) -> Path:
-        """The output."""
-        return self.out
 
     @property
     def name(self) -> str:
@@ -316,6 +311,7 @@ def _words(count: int) -> str:
 
 def open_store(out: str, *, per_input: bool) -> Store:
     """Return the store of a job with an output, a path or a URL."""
+    out = local_path(out)
     if not is_remote(out):
         return FolderStore(Path(out), per_input)
     from bpejit.jobs.url_store import UrlStore  # not at the top: most outputs are local

@@ -168,7 +168,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     store = find_store(out)
     begun, finished = store.begun(), None
     if begun is not None:
-        names, parts = read_begun(begun, str(store.folder), partial(names_of, store.local))
+        names, parts = read_begun(begun, str(store.folder), partial(names_of, store.out))
         store.check_parts(parts)
         with naming_output(out):
             finished = store.join(names, report, overwrite=overwrite)
@@ -176,7 +176,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
             raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
     if finished is None:
         with suppress(KeyError, TypeError, ValueError):
-            finished = store.find_settled(names_of(store.local, (store.described() or {})["job"]), None)
+            finished = store.find_settled(names_of(store.out, (store.described() or {})["job"]), None)
     if finished is None:
         raise OutputError(
             f"there are no parts of `{store.name}`; expected the folder `{store.folder}`, which `bpejit encode --shard` and "

@@ -56,6 +56,17 @@ class Totals(_Amounts):
         count, first = fields["skipped"]
         return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
 
+    @classmethod
+    def of_manifest(cls, fields: Mapping[str, Any], *, tokens: str = "tokens", documents: str = "documents") -> Totals | None:
+        """Return the totals in the manifest of a complete job; None if it is broken. The keywords are the names of fields."""
+        try:
+            n_tokens, n_documents, n_bytes, skipped = (
+                int(fields[name]) for name in (tokens, documents, "bytes_read", "skipped")
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+        return cls(tokens=n_tokens, documents=n_documents, bytes=n_bytes, skipped=Skipped(skipped))
+
 
 @dataclass
 class Seconds(_Amounts):

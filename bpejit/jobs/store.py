@@ -96,19 +96,17 @@ class Store(ABC):
 
     Attributes
     ----------
+    out : Path
+        The output; for a URL its last part, a placeholder.
     per_input : bool
         Whether the output is a folder with an output for each input.
     has_locks : bool
         Whether a run can tell that another one is at work. Otherwise it claims the job as soon as it begins.
     """
 
+    out: Path
     per_input: bool
     has_locks: ClassVar[bool]
-
-    @property
-    @abstractmethod
-    def local(self) -> Path:
-        """The output as a path; for a URL, its last part, a placeholder."""
 
     @property
     @abstractmethod

@@ -80,7 +80,7 @@ class UrlStore(UrlFiles, Store):
     has_locks: ClassVar[bool] = False
 
     @property
-    def local(self) -> Path:
+    def out(self) -> Path:  # type: ignore[override]  # nobody sets it
         """The last part of the URL."""
         return Path(self.url.rpartition("/")[2])
 
@@ -97,12 +97,12 @@ class UrlStore(UrlFiles, Store):
     @property
     def folder(self) -> str:
         """URL of the folder of the unfinished job."""
-        return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.local.name)}"
+        return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.out.name)}"
 
     @property
     def manifest_url(self) -> str:
         """URL of the manifest of the complete output."""
-        return f"{self.base}/{manifest_path(self.local, per_input=self.per_input).name}"
+        return f"{self.base}/{manifest_path(self.out, per_input=self.per_input).name}"
 
     def read_json(self, url: str) -> dict[str, Any] | None:
         """Return the content of a JSON file; None if it does not exist or is broken."""
@@ -256,7 +256,7 @@ class UrlStore(UrlFiles, Store):
         """Return the names of the files beside the output or in its folder, relative to `base`."""
         if self.per_input:
             return [name for name in self.list_files(self.url) if not name.startswith(f"{JOB_FOLDER}/")]
-        last = self.local.name
+        last = self.out.name
         stem = last[:1] + last[1:].partition(".")[0]  # a name may begin with a dot
         with self.access(self.base, "read") as (file_system, name):
             file_system.invalidate_cache()

@@ -17,7 +17,7 @@ import pytest
 import bpejit
 from bpejit.corpus.fingerprints import check_times, checksum, modified_times
 from bpejit.errors import CorpusError, OutputError
-from bpejit.jobs.file_encoding import kept_of_job
+from bpejit.jobs.folder_store import open_store
 from bpejit.jobs.job_folder import sealed, unsealed
 
 pytest.importorskip("pyarrow", reason="the extra `data` is not installed")
@@ -176,7 +176,7 @@ def test_changed_input_is_refused(shared: Shared, work: Path, monkeypatch: pytes
     interrupt(name)
     data = Path(path).read_bytes()
     os.utime(path, ns=(0, 12345))  # the same text with another time
-    kept = kept_of_job(Path("out/pairs" if name == "data set" else job_files.JOBS[name]["out"]), per_input=False)
+    kept = open_store("out/pairs" if name == "data set" else job_files.JOBS[name]["out"], per_input=False).kept()
     assert kept is not None
     change_the_middle(path)
     with pytest.raises(OutputError, match=r"the text of \d+ finished units? in .* has changed: of the inputs"):
@@ -199,7 +199,7 @@ def test_changed_input_of_a_complete_part(work: Path, monkeypatch: pytest.Monkey
 
 def test_touched_inputs_keep_their_units(shared: Shared, work: Path) -> None:
     interrupt("plain", 14)
-    kept = kept_of_job("out/t.bin", per_input=False)
+    kept = open_store("out/t.bin", per_input=False).kept()
     assert kept is not None
     for path in ("a.txt", "b.txt"):
         os.utime(path, ns=(0, 12345))

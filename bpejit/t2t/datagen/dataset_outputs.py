@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bpejit.corpus.blocks import Skipped
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, FunctionJob, Progress
 from bpejit.errors import CorpusError
@@ -21,7 +20,7 @@ from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.url_store import UrlStore
 from bpejit.storage.files import replacing
-from bpejit.t2t.datagen.dataset_files import shard_name
+from bpejit.t2t.datagen.problem_declaration import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped
 from bpejit.t2t.datagen.shard_shuffling import (
     ShardSource,
@@ -90,16 +89,8 @@ class DatasetOutputs(JobOutputs):
     def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
         """Return the shards that a manifest describes; None if one is missing, or the manifest is broken."""
         paths = self.first_files()
-        if not all(path.exists() for path in paths):
-            return None
-        try:
-            totals = Totals(
-                tokens=int(fields["ids"]),
-                documents=int(fields["examples"]),
-                bytes=int(fields["bytes_read"]),
-                skipped=Skipped(int(fields["skipped"])),
-            )
-        except (KeyError, TypeError, ValueError):
+        totals = Totals.of_manifest(fields, tokens="ids", documents="examples")
+        if totals is None or not all(path.exists() for path in paths):
             return None
         return Finished(tuple(paths), self.manifest, totals)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.storage.files import StrPath
-from bpejit.t2t.datagen.dataset_files import DatasetSplit, shard_name
 from bpejit.t2t.datagen.generation_job import LABEL
 from bpejit.t2t.datagen.sample_reading import Layout, SampleChunk, pack_numbers, read_texts
 from bpejit.t2t.datagen.sample_sources import SampleInputs
@@ -21,6 +20,18 @@ from bpejit.t2t.datagen.texts_of_features import texts_from_list
 from bpejit.t2t.text_encoders import unknown_label
 
 UNIT = "sample"
+
+
+class DatasetSplit:
+    """The names of the parts of a data set."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    TEST = "test"
+
+
+FILE_NAMES = {DatasetSplit.TRAIN: "train", DatasetSplit.EVAL: "dev", "dev": "dev", DatasetSplit.TEST: "test"}
+"""The name of each split in the names of files."""
 
 
 class VocabType:
@@ -45,6 +56,25 @@ class VocabType:
 
 
 VOCAB_TYPES = (VocabType.SUBWORD, VocabType.BPE, VocabType.TOKEN, VocabType.CHARACTER)
+
+
+def shard_name(
+    base: str,
+    split: str,
+    shard: int,
+    shards: int,
+    *,
+    shuffled: bool = True,
+    suffix: str = "",
+) -> str:
+    """Return the published name of a shard.
+
+    Examples
+    --------
+    >>> shard_name("wmt", "eval", 0, 1)
+    'wmt-dev-00000-of-00001'
+    """
+    return f"{base}{'' if shuffled else '-unshuffled'}-{FILE_NAMES[split]}-{shard:05d}-of-{shards:05d}{suffix}"
 
 
 class Problem:

@@ -17,8 +17,7 @@ from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.files import read_error
 from bpejit.storage.remote import is_remote
-from bpejit.t2t.datagen.dataset_files import FILE_NAMES
-from bpejit.t2t.datagen.problem_declaration import VOCAB_TYPES, Problem
+from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
 from bpejit.t2t.datagen.problems import Text2ClassProblem, Text2TextProblem
 from bpejit.t2t.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, plan_inputs

@@ -12,8 +12,7 @@ import os
 from bpejit.errors import OptionError, shorten
 from bpejit.jobs.job_options import JobOptions
 from bpejit.storage.files import StrPath
-from bpejit.t2t.datagen.dataset_files import DatasetSplit as DatasetSplit
-from bpejit.t2t.datagen.problem_declaration import Problem, VocabType as VocabType
+from bpejit.t2t.datagen.problem_declaration import DatasetSplit as DatasetSplit, Problem, VocabType as VocabType
 from bpejit.t2t.datagen.problem_generation import generate
 from bpejit.t2t.text_encoders import ClassLabelEncoder
 

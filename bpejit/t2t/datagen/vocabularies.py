@@ -21,7 +21,6 @@ from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormat
 from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import LockHeldError, held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
-from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
     FeatureVocabulary,
@@ -31,7 +30,7 @@ from bpejit.t2t.datagen.generation_job import (
     encode_one_by_one,
     encode_subwords,
 )
-from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, calling, labels_of, text_of
+from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, labels_of, text_of
 from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_lines, texts_from_list
