@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from bpejit.jobs.folder_store import COMBINED, FolderStore, naming_output
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.output_files import FilePairs, Finished, OutputNames, listed_outputs
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
 from bpejit.storage.scratch import scratch_folder
@@ -32,85 +31,19 @@ from bpejit.tokenfiles.registry import load_format
 LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
 
-ASIDE = "-val"
-"""What the names of files with the documents that are set aside have before their number."""
-
 SHARED = (LENGTHS, SCHEMA)
 """Files that all parts of a job write, equally, and that joining reads."""
 
 
 @dataclass(frozen=True)
-class EncodingOutputs(JobOutputs):
-    """The outputs of an encoding job.
-
-    Parameters
-    ----------
-    out : Path
-        A file, or a folder of outputs.
-    inputs : list of Path, optional
-        The name of the output of each input in the folder, without suffix; None for a single output.
-    divided : bool
-        Whether the output is divided into shards.
-    format : TokenFileFormat
-    """
-
-    inputs: list[Path] | None
-    divided: bool
-    format: TokenFileFormat
+class EncodingOutputs(OutputNames):
+    """The outputs of an encoding job; for the parameters, see `OutputNames`."""
 
     @classmethod
     def of_job(cls, out: Path, job: Mapping[str, Any]) -> EncodingOutputs:
         """Return the outputs of what was asked for, as in a manifest."""
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         return cls(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
-
-    @property
-    def per_input(self) -> bool:
-        """Whether `out` is a folder with an output for each input."""
-        return self.inputs is not None
-
-    @property
-    def has_many_files(self) -> bool:
-        """Whether the output is divided into shards."""
-        return self.divided
-
-    def first_files(self) -> list[Path]:
-        """Return the files of the first output."""
-        return [Path(file) for file in self.format.files(self.path(SpoolRecord(0, 0, False, 0)))]
-
-    def path(self, record: SpoolRecord) -> Path:
-        """Return the token file that a spool becomes."""
-        if self.inputs is None:
-            base = self.out
-        else:
-            name = self.inputs[record.output]
-            base = self.out / name.with_name(f"{name.name}{self.format.suffix}")
-        suffix = "".join(base.suffixes[-1:])
-        stem = base.name[: len(base.name) - len(suffix)]
-        number = f"-{record.shard:05d}" if self.divided else ""
-        return base.with_name(f"{stem}{ASIDE if record.aside else ''}{number}{suffix}")
-
-    def existing(self) -> list[Path]:
-        """Return the files of an earlier job with these outputs, without its manifest."""
-        found: list[Path] = []
-        sides = [SpoolRecord(0, output, aside, 0) for output in range(len(self.inputs or [0])) for aside in (False, True)]
-        for side in sides:
-            first = self.path(side)
-            if not self.divided:
-                # Without a second set, a file that has the name of one may be anything.
-                candidates = [] if side.aside else [first]
-            else:
-                pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
-                with suppress(OSError):
-                    candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
-            for path in candidates:
-                found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
-        home = self.manifest.parent
-        for name in listed_outputs(self.manifest):
-            if not Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):
-                continue  # a link leads elsewhere
-            found += [Path(file) for file in self.format.files(home / name) if os.path.lexists(file)]
-        return list(dict.fromkeys(found))
 
     def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
         """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
@@ -228,7 +161,7 @@ def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None
                 raise damaged(folder / name, folder=folder)
 
 
-def _described(record: SpoolRecord, names: EncodingOutputs) -> dict[str, Any]:
+def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
     path = names.path(record).relative_to(names.manifest.parent).as_posix()
     counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
     return {"path": path, **counts, **({"validation": True} if record.aside else {})}
@@ -241,7 +174,7 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
 
 
 def _join_spools(
-    names: EncodingOutputs, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
+    names: OutputNames, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
 ) -> str:
     """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
 

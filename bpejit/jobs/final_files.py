@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
-from bpejit.jobs.output_files import FINAL
+from bpejit.jobs.output_files import FINAL, OutputNames
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_ends, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
@@ -27,8 +27,6 @@ from bpejit.tokenfiles.mapped_format import MappedFormat
 
 if TYPE_CHECKING:
     from typing import TypeGuard
-
-    from bpejit.jobs.encoding_outputs import EncodingOutputs
 
 _COMPLETE = "complete"
 
@@ -89,7 +87,7 @@ class FinalFiles:
 
     Parameters
     ----------
-    names : EncodingOutputs
+    names : OutputNames
     job : dict
         What was asked for, as in the manifest.
     spools : Path
@@ -100,7 +98,7 @@ class FinalFiles:
         Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
     """
 
-    def __init__(self, names: EncodingOutputs, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
+    def __init__(self, names: OutputNames, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
         self.threads = min(count_cpus(), _THREADS)

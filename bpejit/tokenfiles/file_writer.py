@@ -18,7 +18,6 @@ from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
-from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class TokenFileWriter:
 
     def __init__(
         self,
-        form: TokenFileFormat,
+        form: Any,
         path: StrPath | BinaryIO,
         *,
         files: Sequence[StrPath],
