@@ -315,6 +315,7 @@ class FinalFiles:
             ids_sha256=record.ids_sha256,
             documents=record.documents if has_borders else None,
             file_format=form.name,
+            documents_sha256=record.ends_sha256 if has_borders else None,
         )
         header = form.header(described)
         ends = read_ends(ends_path(self._spools, record.number), 0, record.documents) if has_borders else iter(())

@@ -7,11 +7,9 @@ a token file of it, so that ids are written once.
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -24,7 +22,6 @@ from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import (
     ALL_DTYPES,
-    END_DTYPE,
     Description,
     description_path,
     write_description,
@@ -193,14 +190,11 @@ class MappedFormat(DescribedFormat):
         """
         main = self.main_file(path)
         if fields.documents is not None:
-            found = hashlib.sha256()
             with ExitStack() as stack:
                 files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
                 borders = self.border_writer(files, ALL_DTYPES[fields.dtype])
                 for some in ends:
-                    found.update(some.astype(END_DTYPE, copy=False).data)
                     borders.write(some)
                 borders.finish(fields)
-            fields = replace(fields, documents_sha256=found.hexdigest())
         with replacing(description_path(main)) as file:
             file.write(write_description(fields))
