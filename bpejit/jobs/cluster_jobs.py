@@ -22,7 +22,7 @@ from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
-from bpejit.jobs.running import ShiftedReport, run_part
+from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
 
 PARTS_PER_SLOT = 4
@@ -177,16 +177,15 @@ def run_part_task(
     """
     if shared.home:
         os.chdir(shared.home)
-    plan = shared.part(part, parts, units)
-    for kernels in plan.kernels:
+    for kernels in shared.kernels:
         warm_up(kernels)
     check_times(times)
-    before = plan.store.kept_part(part, parts)
+    kept = shared.store.kept_part(part, parts)
+    earlier = Totals(read=kept.read - known.read, tokens=-known.tokens, documents=-known.documents)
+    plan = shared.part(part, parts, units, earlier)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BpejitWarning)
-        counted = {"tokens": -known.tokens, "documents": -known.documents}
-        shifted = ShiftedReport(report, None, before.read - known.read, **counted)
-        result = run_part(plan, workers=1, engine="serial", report=shifted, joins=False, patience=PATIENCE)
+        result = run_part(plan, workers=1, engine="serial", report=report, joins=False, patience=PATIENCE)
     messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
     return result.totals, peak_memory()[0], messages
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from bpejit.corpus.fingerprints import times_sha256
-from bpejit.engines.base import Engine, Job
+from bpejit.engines.base import Engine, Job, Progress, remarks
 from bpejit.errors import OptionError
 from bpejit.jobs.checkpoints import identify_part
 from bpejit.jobs.folder_store import FolderStore
@@ -136,6 +136,10 @@ class JobPlan(ABC):
         The output if it is at a URL. Then the paths in `names` are placeholders.
     home : str
         For tasks on a cluster, the folder of the driver if relative paths refer to it; otherwise empty.
+    earlier : Totals, optional
+        If the plan is that of one of several parts, what the progress of the part is added to.
+    whole : int, optional
+        The bytes of input of all parts then, if they are known.
     """
 
     names: JobOutputs
@@ -145,6 +149,8 @@ class JobPlan(ABC):
     mine: Sequence[Any]
     remote: UrlStore | None
     home: str = field(default="", kw_only=True)
+    earlier: Totals | None = field(default=None, kw_only=True)
+    whole: int | None = field(default=None, kw_only=True)
 
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""
@@ -195,9 +201,14 @@ class JobPlan(ABC):
         """Return what the checkpoints of the part tell of it."""
         return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
-    def part(self, part: int, parts: int, units: list[Any]) -> Self:
+    def part(self, part: int, parts: int, units: list[Any], earlier: Totals, whole: int | None = None) -> Self:
         """Return the plan of a part with these units; what exists of the part is resumed."""
-        return replace(self, options=replace(self.options, part=(part, parts), resume=True), mine=units)
+        options = replace(self.options, part=(part, parts), resume=True)
+        return replace(self, options=options, mine=units, earlier=earlier, whole=whole)
+
+    def remarks(self, report: Progress) -> Callable[[str], None]:
+        """Return what takes remarks for the user; those about one of several parts are left out."""
+        return remarks(report) if self.earlier is None else lambda _: None
 
     def slice(self, part: int, parts: int) -> list[Any]:
         """Return the units of a part."""

@@ -87,7 +87,7 @@ def run_part(
     store = FolderStore(plan.names.out, plan.names.per_input)
     begun = working_time()
     seconds = Seconds()
-    say = remarks(report)
+    say = plan.remarks(report)
     part, parts = plan.options.part or (0, 1)
     what = plan.what if parts == 1 else f"part {part} of {plan.what}"
     with store.working(plan.options.part, what, patience=patience) as folder:
@@ -133,7 +133,7 @@ def _run_in_scratch(
     A job that is not divided is not stored as a part: its final files are.
     """
     options = plan.options
-    say = remarks(report)
+    say = plan.remarks(report)
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
         say(f"part {part} of {parts} is {plan.done} already")
@@ -169,41 +169,6 @@ def _run_in_scratch(
     return result
 
 
-class ShiftedReport:
-    """Progress of parts that run one after the other, as that of one job. Remarks about single parts are left out.
-
-    Parameters
-    ----------
-    report : callable
-    total : int, optional
-        Bytes of input of the job.
-    done : int
-        Bytes that were done before.
-    **counted
-        Tokens and documents that were counted before.
-    """
-
-    def __init__(self, report: Progress, total: int | None, done: int = 0, **counted: int) -> None:
-        self._report = report
-        self._total = total
-        self._done = done
-        self._counted = counted
-
-    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
-        """Report an amount, with what was done before."""
-        if stage == "encode":
-            done += self._done
-            total = self._total
-        self._report(stage, done, total, unit)
-
-    def details(self, **counted: int) -> None:
-        """Report further counts, such as `tokens`, with those of earlier parts."""
-        report_details(self._report, **{name: self._counted.get(name, 0) + count for name, count in counted.items()})
-
-    def message(self, text: str) -> None:
-        """Ignore a remark."""
-
-
 def _run_parts(
     plan: JobPlan,
     parts: int,
@@ -222,9 +187,8 @@ def _run_parts(
     for part, before in enumerate(found):
         # All parts may be at a URL already, so only the last one joins.
         joins = plan.store.has_locks or part == parts - 1
-        shifted = ShiftedReport(report, total, n_read, tokens=totals.tokens, documents=totals.documents)
-        mine = plan.part(part, parts, plan.slice(part, parts))
-        result = run_part(mine, workers=workers, engine=engine, report=shifted, joins=joins)
+        mine = plan.part(part, parts, plan.slice(part, parts), replace(totals, read=n_read), total)
+        result = run_part(mine, workers=workers, engine=engine, report=report, joins=joins)
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
@@ -316,7 +280,8 @@ class _PartRun:
         self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
         self._modified = plan.modified  # from before the inputs are read
         self._rest = plan.mine[self._totals.units :]
-        self._size = size_of_units(self._rest)
+        self._earlier = plan.earlier or Totals()
+        self._size = size_of_units(self._rest) if plan.earlier is None else plan.whole
         self._unsaved = self._n_read = 0
 
     def fields(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -326,7 +291,7 @@ class _PartRun:
 
     def results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
-        self._report("encode", 0, self._size, "bytes")
+        self._report("encode", self._earlier.read, self._size, "bytes")
         before = working_time()
         with closing(_map_units(self._rest, *self._plan.chunk_job(), engine)) as results:
             for unit, result in results:
@@ -347,8 +312,9 @@ class _PartRun:
         self._text_sha256 = chain_checksum(self._text_sha256, result.checksum)
         self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
         self._n_read += result.n_read
-        report_details(self._report, tokens=totals.tokens, documents=totals.documents)
-        self._report("encode", self._n_read, self._size, "bytes")
+        earlier = self._earlier
+        report_details(self._report, tokens=earlier.tokens + totals.tokens, documents=earlier.documents + totals.documents)
+        self._report("encode", earlier.read + self._n_read, self._size, "bytes")
 
     def end_unit(self) -> bool:
         """Count a finished unit; return True if a checkpoint is due.
