@@ -89,6 +89,7 @@ class FolderStore(Store):
     def claim(self, fields: Mapping[str, Any]) -> bool:
         """Create the manifest; that of a job that is not divided is flushed to disk with its first checkpoint."""
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             return claim_record(self.folder / MANIFEST, dict(fields), synced=fields["parts"] > 1)
         except OSError as cause:
             raise cause if isinstance(cause, OutputError) else write_error(str(self.folder), cause) from cause

@@ -144,7 +144,6 @@ def _run_in_scratch(
             local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
             if options.part is not None:
                 local = replace(local, options=replace(options, resume=False, overwrite=False))
-                local.folder.mkdir(parents=True)
                 local.store.claim(begun_fields(plan, parts))
             result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
             before = working_time()
