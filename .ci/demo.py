@@ -124,7 +124,8 @@ def print_rates() -> None:
         ("encode", best_rate(data, lambda: next(fresh).encode_array(data)), "on one processor, nothing cached before"),
         ("decode", best_rate(data, lambda: decoder.decode_bytes(ids)), "on one processor"),
     )
-    console.print(f"\nRates in memory, without compilation, best of {RUNS} runs on {len(data) / 1e6:.1f} MB of text:")
+    console.print(f"\nRates in memory, without compilation, best of {RUNS} runs on {len(data) / 1e6:.1f} MB of text")
+    console.print("(above, opening and flushing files takes most of the time):")
     for name, rate, remark in rates:
         console.print(f"  {name:<8}{rate:>7,.0f} MB/s   {remark}")
 

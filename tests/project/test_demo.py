@@ -68,3 +68,17 @@ def test_commands_have_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_lines_of_pip(line: str, step: tuple[str, float] | None) -> None:
     assert script("install").step_of(line) == step
+
+
+def test_steps_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    display = script("install").Display()
+    display.is_live = False
+    with display.running():
+        display.show("downloading numba (3.8 MB)")
+        display.show("downloading llvmlite (56.3 MB)", in_logs=True)
+    assert capsys.readouterr().out == "    0 s  downloading llvmlite (56.3 MB)\n"
+    monkeypatch.setenv("COLUMNS", "30")
+    display.is_live = True
+    with display.running():
+        display.show("downloading numba (3.8 MB)")
+    assert capsys.readouterr().out == "\r\033[K    0 s  downloading numba (3\r\033[K"
