@@ -11,6 +11,7 @@ from typing import Any
 import click
 from bpejit_cli.reporting import BASICS, REPORTS
 from docutils import nodes
+from docutils.utils import unescape
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyXRefRole
 
@@ -61,8 +62,9 @@ class NameRole(PyXRefRole):
 
     def result_nodes(self, document: nodes.document, env: Any, node: Any, is_ref: bool) -> tuple[list[Any], list[Any]]:
         """Look for names that cannot be words: those with a dot, an underscore or a capital letter."""
-        if not re.fullmatch(r"[\w.]*[._A-Z][\w.]*", node["reftarget"]):
-            return list(node.children), []
+        text = unescape(self.text)
+        if not re.fullmatch(r"\w[\w.]*[._A-Z][\w.]*|[A-Z]\w+", text):
+            return [nodes.literal(text, text)], []
         node.update_all_atts({"refdomain": "py", "reftype": "obj", "optional": True}, replace=True)
         return [node], []
 
@@ -72,8 +74,10 @@ def unlinked(app: Sphinx, env: Any, node: nodes.Element, content: nodes.TextElem
     return content if node.get("optional") else None
 
 
-def quote_defaults(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Show the defaults of parameters as code."""
+def mark_names(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Show the defaults of parameters, and the types that are returned and raised, as names in backticks are."""
+    types = re.compile(rf"\s*(?:(?:{'|'.join(bpejit.__all__)})(?:, |$))+")
+    lines[:] = [re.sub(r"(\w+)", r"`\1`", line) if types.fullmatch(line) else line for line in lines]
     lines[:] = [re.sub(r"^(\s*\w+(?:, \w+)* : .*?default )([^`]+)$", r"\1``\2``", line) for line in lines]
 
 
@@ -121,7 +125,7 @@ def setup(app: Sphinx) -> None:
     """Add the role of single backticks, and what changes texts before they are read."""
     app.add_role("name", NameRole())
     app.connect("missing-reference", unlinked)
-    app.connect("autodoc-process-docstring", quote_defaults, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", mark_names, priority=400)  # before numpydoc
     app.connect("sphinx-click-process-description", write_description)
     app.connect("sphinx-click-process-options", write_options)
     app.connect("sphinx-click-process-arguments", write_nothing)
