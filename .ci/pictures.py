@@ -100,13 +100,27 @@ def main(out: Path) -> None:
         style = "display:inline-block;padding:10px 14px;font:14px sans-serif"
         show(f"<div id=shot style='{style}'>{cells}</div>", "notebook.png")
 
-        run("report", "tokenizer", *texts, "--against", "small", "--out", "report.html", folder=folder)
-        resize(driver, 1000, 760)
+        bpejit.train([folder / "english.txt"], vocab_size=8192, pattern="cl100k").save(folder / "english")
+        names = ("--name", "mixed", "--name", "English only")
+        run("report", "tokenizer", *texts, "--against", "english", *names, "--out", "report.html", folder=folder)
+        resize(driver, 1000, 780)
         driver.get((folder / "report.html").as_uri())
         time.sleep(1)
-        driver.execute_script("document.querySelector('#plots').scrollIntoView()")
-        save("report-plots.png")
+        # The picture has the head, two charts and a sample.
+        others = (
+            "nav, h2, details, section:not(#plots, #samples), figure:not(#chart-compression, #chart-scripts), "
+            "#samples > :not(.each:nth-of-type(3))"
+        )
+        driver.execute_script(f"document.querySelectorAll('{others}').forEach(one => one.remove())")
+        style = (
+            "main { margin-top: 16px; } #samples { padding-top: 12px; } footer { display: none; } "
+            ".sample { max-height: calc(5lh + 20px); overflow: hidden; }"
+        )
+        driver.execute_script(f"document.querySelector('style').append('{style}')")
+        save("report.png", element="body")
+        driver.refresh()
         use_dark_mode(driver, True)
+        time.sleep(1)
         driver.find_element("css selector", "#search").send_keys("work")
         time.sleep(0.5)
         driver.find_element("css selector", ".row").click()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import bpejit
 
 from . import shared_options as shared
-from .cmd_stats import given_tokenizers, label_option
+from .cmd_stats import given_tokenizers, label_option, name_option
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines, wrote
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @shared.out_option("Page to write, such as report.html, or - for standard output.", required=True)
 @shared.path_option("--against", multiple=True, metavar="TOKENIZER", help="Another tokenizer; may be repeated.")
 @label_option
+@name_option
 @shared.input_options
 @shared.engine_options
 @shared.pattern_options
@@ -36,25 +37,25 @@ def report(
     overwrite: bool,
     against: tuple[str, ...],
     labels: dict[str, str],
+    names: tuple[str, ...],
     reading: dict[str, Any],
     work: dict[str, Any],
 ) -> None:
-    """Write a page about a tokenizer, with plots and all its tokens.
+    """Write a page about a tokenizer, with charts and all its tokens.
 
-    The page has figures, plots, all tokens with their counts and merge trees, and sample texts.
+    The page has figures, charts, all tokens with their counts and merge trees, and sample texts.
     INPUT is files or globs, or - for standard input.
     The page is one file that loads nothing from the network.
-    Its plots need matplotlib: pip install 'bpejit[plot]'.
 
     \b
     Example:
         bpejit report tokenizer corpus.txt --out report.html
-        bpejit report tokenizer corpus.txt --against my-tokenizer --out both.html
+        bpejit report tokenizer corpus.txt --against my-tokenizer --name new --name old --out both.html
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     with watch() as progress, given_tokenizers(choices, inputs, labels, out=out, overwrite=overwrite) as (first, *others):
-        page = bpejit.report(first, inputs, against=others, labels=labels, **reading, **work, progress=progress)
+        page = bpejit.report(first, inputs, against=others, labels=labels, names=names, **reading, **work, progress=progress)
         page.save(out, overwrite=overwrite)
     fields = page.to_dict()
     progress.finish(
@@ -70,6 +71,7 @@ def report(
 @shared.path_argument("second", "B")
 @shared.path_argument("inputs", "[INPUT]...", nargs=-1)
 @label_option
+@name_option
 @shared.count_option("--count", least=0, default=10, text="Number of tokens and ranks to show, 0 for none.")
 @shared.count_option("--texts", "n_texts", least=0, default=3, text="Number of differing texts to show.")
 @color_option
@@ -81,6 +83,7 @@ def compare(
     second: str,
     inputs: tuple[str, ...],
     labels: dict[str, str],
+    names: tuple[str, ...],
     count: int,
     n_texts: int,
     color: str,
@@ -100,7 +103,7 @@ def compare(
     """
     choices = [shared.TokenizerChoice(path) for path in (first, second)]
     with watch() as progress, given_tokenizers(choices, inputs, labels) as (one, other):
-        options = {**reading, **work, "progress": progress}
+        options = {"names": names, **reading, **work, "progress": progress}
         found = bpejit.compare(one, other, inputs, labels=labels, count=count, n_texts=n_texts, **options)
     if not this_command().json:
         write_lines(found.lines())

@@ -13,6 +13,7 @@ import click
 
 import bpejit
 from bpejit.errors import BpejitError, shorten, visible
+from bpejit.inspection.names import Naming
 
 from . import shared_options as shared
 from .command_types import command
@@ -40,6 +41,8 @@ label_option = shared.repeated_option(
     callback=_parse_labels,
     help="Report the files that match a glob together under a label, such as a language; may be repeated.",
 )
+
+name_option = shared.declared_options(Naming)
 
 
 @contextmanager
@@ -98,6 +101,7 @@ def _is_tokenizer(path: str) -> bool:
     help="Compare the number of tokens with that of another tokenizer; may be repeated.",
 )
 @label_option
+@name_option
 @shared.flag("--scripts", "by_script", help="Report each Unicode script as well.")
 @shared.count_option("--count", least=0, default=10, text="Number of most frequent and longest tokens to show.")
 @shared.path_option(
@@ -113,6 +117,7 @@ def stats(
     inputs: tuple[str, ...],
     against: tuple[str, ...],
     labels: dict[str, str],
+    names: tuple[str, ...],
     by_script: bool,
     count: int,
     csv_path: str | None,
@@ -143,7 +148,7 @@ def stats(
 
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     with watch() as progress, given_tokenizers(choices, inputs, labels, out=csv_path, overwrite=overwrite) as (first, *others):
-        options = {**reading, **work, "progress": progress}
+        options = {"names": names, **reading, **work, "progress": progress}
         found = bpejit.stats(first, inputs, against=others, labels=labels, by_script=by_script, count=count, **options)
     if csv_path is not None:
         _write_csv(csv_path, found.rows)

@@ -15,9 +15,8 @@ from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OutputError
 from bpejit.inspection.corpus_stats import token_figures
-from bpejit.inspection.differing_texts import find_differing_texts, read_sample
+from bpejit.inspection.differing_texts import find_differing_texts, sample_texts
 from bpejit.inspection.names import tokenizer_names
-from bpejit.inspection.plots import new_axes
 from bpejit.inspection.report_page import ReportedTokenizer, report_page
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
 from bpejit.inspection.token_counts import (
@@ -40,10 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 N_SAMPLES = 6
-"""Inputs whose beginning a report shows."""
-
-SAMPLE_BYTES = 600
-"""Bytes of a sample text."""
+"""Labels or inputs of which a report shows a text."""
 
 N_DIFFERING = 6
 """Texts of a report that two tokenizers encode most differently."""
@@ -252,7 +248,7 @@ def report(
     labels: Mapping[str, str] | None = None,
     **options: Unpack[CountingOptions],
 ) -> Report:
-    """Make a page about a tokenizer: figures, plots, all tokens with their counts and merge trees, and sample texts.
+    """Make a page about a tokenizer: figures, charts, all tokens with their counts and merge trees, and sample texts.
 
     Parameters
     ----------
@@ -271,10 +267,7 @@ def report(
     Raises
     ------
     ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
-    UnsupportedError
-        If matplotlib is not installed.
     """
-    new_axes()  # if matplotlib is missing, before the work
     given = given_models([tokenizer, *listed_tokenizers(against)])
     names = tokenizer_names([entry.path for entry in given], options["names"])
     work = checked_work(options)
@@ -292,10 +285,10 @@ def report(
                 row |= token_figures(counts.total, token_properties(model), len(model.vocab))
             tokenizers.append(ReportedTokenizer(name, codec, counts))
             rows.append(row)
-        samples = [b"\n".join(read_sample(codecs[0], source, SAMPLE_BYTES)) for source in sources[:N_SAMPLES]]
+        samples = sample_texts(codecs[0], sources, of_files, N_SAMPLES)
         others = codecs[1:2] if sources else []
         differing = [row for other in others for row in find_differing_texts(codecs[0], other, sources, n_texts=N_DIFFERING)]
-    page = report_page(tokenizers, [sample for sample in samples if sample], differing)
+    page = report_page(tokenizers, list(samples.values()), differing, sample_names=list(samples))
     counted = tokenizers[0].counts
     skipped = NOTHING_SKIPPED if counted is None else counted.skipped
     fields = {

@@ -48,3 +48,14 @@ def unique_names(paths: Sequence[str]) -> list[str]:
     names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
     numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
     return [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return labels or paths without the folder that contains all of them."""
+    folders = [name.split("/")[:-1] for name in names]
+    n_shared = 0
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        n_shared += 1
+    return ["/".join(name.split("/")[n_shared:]) for name in names]

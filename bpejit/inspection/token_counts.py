@@ -323,7 +323,7 @@ def count_inputs(
     OptionError
         If a glob matches no input.
     """
-    names = _names([source.path for source in sources], labels or {})
+    names = group_names([source.path for source in sources], labels or {})
     encoder = codec.encoder
     size = codec.model.vocab_size
     total = total_bytes(list(sources))
@@ -383,7 +383,7 @@ def count_inputs(
     return InputCounts(counted, groups, scripts, skipped)
 
 
-def _names(paths: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+def group_names(paths: Sequence[str], labels: Mapping[str, str]) -> list[str]:
     """Return the label of each path, that of the first glob that matches it; without one, the path itself."""
     found: dict[str, str] = {}
     for glob, label in labels.items():

@@ -9,7 +9,7 @@ follows the same rules, and the tests compare both. Names of files are shown by 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape as escape_markup
 from itertools import groupby
 
@@ -88,3 +88,20 @@ def html_text(data: bytes) -> str:
         f"<i>{escape_markup(text)}</i>" if is_escape else escape_markup(text, quote=True)
         for text, is_escape in visible_pieces(data)
     )
+
+
+def shown(text: str) -> str:
+    """Return text as HTML, with escapes of characters that are not printable."""
+    return html_text(text.encode("utf-8", "surrogateescape"))
+
+
+def plain(text: str) -> str:
+    """Return text with escapes of characters that are not printable."""
+    return plain_text(text.encode("utf-8", "surrogateescape"))
+
+
+def spaces_or(token: bytes, show: Callable[[bytes], str]) -> str:
+    """Return the number of spaces of a token that has nothing else, and what a function shows of another."""
+    if token.strip(b" ") or not token:
+        return show(token)
+    return "\u2423" if len(token) == 1 else f"\u2423 \u00d7 {len(token)}"

@@ -60,6 +60,8 @@ def test_report(folder):
 
 def test_without_inputs_and_in_colors(folder):
     assert invoke("compare", folder / "prose", folder / "prose").exit_code == 0
+    named = invoke("compare", folder / "prose", folder / "cjk", "--name", "English").stdout.splitlines()[0]
+    assert named.split() == ["vocabulary", "A", "English", "B", "cjk"]
     result = invoke("compare", folder / "prose", folder / "cjk", folder / "cjk.txt", "--color", "always")
     assert "\x1b[" in result.stdout
     done = run("compare", folder / "prose", folder / "cjk", "-", input="\x1b[31m hostile \u202e text here".encode())

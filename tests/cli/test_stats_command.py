@@ -39,6 +39,16 @@ def test_report(folder):
     assert result.stderr.startswith("counted ")
 
 
+def test_names(folder):
+    arguments = [folder / "300", folder / "prose.txt", "--against", folder / "280", "--name", "ours", "--name", "theirs"]
+    lines = succeeds(*arguments).stdout.splitlines()
+    (head,) = (line.split() for line in lines if line.startswith("tokens of "))
+    assert head == ["tokens", "of", "ours", "relative", "to", "theirs"]
+    head = succeeds(*arguments, "--csv", "-").stdout.splitlines()[0]
+    assert head.endswith(",tokens of theirs")
+    assert invoke("stats", *arguments, "--name", "third").exit_code == 1
+
+
 def test_json(folder):
     options = ["--against", folder / "280", "--label", "asian=*cjk*", "--count", "3", "--json"]
     found = json.loads(succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", *options).stdout)

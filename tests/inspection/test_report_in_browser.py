@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from xml.etree import ElementTree
 
 import pytest
 from conftest import data_text
 from helpers.browser import chromium, console_errors, resize, use_dark_mode
+from helpers.encoding import learned_model
 from helpers.reports import HOSTILE, hostile_model, large_model
 
 import bpejit
@@ -18,8 +20,7 @@ from bpejit.inspection.visible_text import visible_pieces
 
 pytestmark = [pytest.mark.slow, pytest.mark.compiled]
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("selenium")
+ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def test_content_of_a_large_vocabulary(browser, large):
     assert element(browser, "h1").text == "large"
     assert element(browser, "#status").text == "256,001 of 256,001 tokens"
     assert len(browser.find_elements("css selector", ".row")) < 60
-    assert len(browser.find_elements("css selector", "figure svg")) == 5
+    assert len(browser.find_elements("css selector", "figure svg")) == 8
     text = element(browser, "#summary").text
     assert f"{reported.counts.total.total:,}" in text
     assert element(browser, "#settings").text.count(reported.model.sha256) == 1
@@ -115,9 +116,8 @@ def test_sorting(browser, large):
     address, reported = large
     open_page(browser, address)
     counts = reported.dense_counts()
-    element(browser, "[data-key=count]").click()
     best = sorted(range(counts.size), key=lambda number: (-counts[number], number))
-    assert [int(row[0]) for row in shown_rows(browser)[:10]] == best[:10]
+    assert [int(row[0]) for row in shown_rows(browser)[:10]] == best[:10]  # the order at the beginning
     element(browser, "[data-key=count]").click()
     assert [int(row[0]) for row in shown_rows(browser)[:3]] == best[::-1][:3]
     element(browser, "[data-key=token]").click()
@@ -148,6 +148,7 @@ def test_keyboard_and_merge_tree(browser, large):
     address, reported = large
     open_page(browser, address)
     merges = reported.model.merges
+    element(browser, "[data-key=id]").click()
     element(browser, "body").send_keys("/")
     box = browser.switch_to.active_element
     assert box.get_attribute("id") == "search"
@@ -190,6 +191,95 @@ def test_narrow_and_dark(browser, large):
     assert console_errors(browser) == []
 
 
+BROKEN_LINES = """
+const found = [];
+const cells = 'th, td:not(:first-child), .card strong, .card li span, summary, figure text, .each p span';
+for (const cell of document.querySelectorAll(cells)) {
+    if (cell.closest('table.text')) continue;
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(walker.currentNode);
+        if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(cell.textContent);
+    }
+}
+return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared")
+    texts = {f"{name}.txt": data_text(f"{name}.txt")[:60_000] for name in ("prose", "cjk", "code")}
+    texts["cjk.txt"] = texts["cjk.txt"].decode("utf-8", "ignore").encode()
+    learned = [learned_model(texts["prose.txt"] + texts["cjk.txt"], n_merges) for n_merges in (900, 300)]
+    models = {"a tokenizer with a long name.json": learned[0], "small": learned[1], "bytes": learned_model(b"aaaa", 1)}
+    return write_report(models, folder, texts)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 380])
+def test_layout(browser, compared, width, dark):
+    address, reported = compared
+    open_page(browser, address)
+    use_dark_mode(browser, dark)
+    resize(browser, width, 900)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    wide = wait_for(
+        lambda: browser.execute_script(
+            "const right = (one) => one.getBoundingClientRect().right;"
+            "const fits = [...document.querySelectorAll('figure')].every(one => right(one.querySelector('svg')) <= right(one));"
+            "return fits && document.documentElement.scrollWidth"
+        )
+    )
+    assert wide <= width
+    assert browser.execute_script(BROKEN_LINES) == []
+    lead = element(browser, ".lead").text
+    ratio = reported[0].counts.total.total / reported[1].counts.total.total
+    assert f"{100 * (1 - ratio):.1f} % fewer tokens than small" in lead
+    assert len(browser.find_elements("css selector", ".card strong")) == 4
+    best = browser.find_elements("css selector", "#summary .best")
+    assert f"{reported[0].counts.total.total:,}" in [one.text for one in best]
+    assert console_errors(browser) == []
+
+
+def test_charts(browser, compared):
+    address, _ = compared
+    open_page(browser, address)
+    chart = element(browser, "#chart-compression svg")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+    ActionChains(browser).move_to_element_with_offset(chart, -chart.size["width"] // 4, 0).perform()
+    lines = element(browser, "#chart-compression .tip").text.splitlines()
+    assert lines[0].startswith("tokens of the vocabulary: ")
+    assert "small" in lines
+    names = [one.text for one in browser.find_elements("css selector", "#chart-compression text.name")]
+    assert "small" in names
+    # A saved chart is a complete file: the colors of the page, and no reference to anything.
+    browser.execute_script("URL.createObjectURL = blob => { window.saved = blob; return '#'; }")
+    element(browser, "#chart-groups .save").click()
+    svg = browser.execute_async_script("window.saved.text().then(arguments[arguments.length - 1])")
+    root = ElementTree.fromstring(svg)
+    texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "Bytes per token of each text"
+    assert {"prose.txt", "cjk.txt", "code.txt"} <= set(texts)
+    assert "var(" not in svg
+    assert "class=" not in svg
+    assert console_errors(browser) == []
+
+
+def test_begins_with_a_frequent_token(browser, compared):
+    address, reported = compared
+    open_page(browser, address)
+    token = int(element(browser, "#detail").get_attribute("data-token"))
+    counts = reported[0].dense_counts()
+    assert (counts > counts[token]).sum() < 40
+    assert len(browser.find_elements("css selector", "#detail .tree li")) > 2
+    assert element(browser, ".row.current").text.split()[0] == str(token)
+    first = element(browser, "#suspicious [data-token]").text
+    assert first.isprintable()
+    assert "\\" not in first
+
+
 def test_hostile_tokens(browser, tmp_path):
     model = hostile_model()
     texts = {"<script>window.hacked=1<|script>$x_$.txt": b" ".join(HOSTILE) + "<|\u202e|>".encode()}
@@ -208,6 +298,7 @@ def test_hostile_tokens(browser, tmp_path):
     page = browser.page_source
     assert "\u202e" not in page
     assert "\x1b" not in page
+    assert "$x_$" in element(browser, "nav + main").get_attribute("textContent")
     assert browser.execute_script("return window.hacked") is None
     for kind, example in (("private", b"someone@example.com"), ("mojibake", "Ã©tÃ©".encode()), ("long", b"=" * 64)):
         element(browser, f"button[data-filter={kind}]").click()

@@ -17,14 +17,51 @@
     return new Response(stream).arrayBuffer();
   }
 
-  const buffer = await unpack(byId("data").textContent);
-  const types = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
+  const block = new Uint8Array(await unpack(byId("data").textContent));
+  const types = { u1: Uint8Array, i4: Int32Array, f8: Float64Array };
   const data = {};
-  for (const [name, [type, offset, length]] of Object.entries(meta.arrays)) data[name] = new types[type](buffer, offset, length);
+  for (const [name, [type, offset, length]] of Object.entries(meta.arrays)) {
+    // The first bytes of all values are followed by all second bytes, and so on.
+    const width = types[type].BYTES_PER_ELEMENT;
+    const bytes = new Uint8Array(length * width);
+    for (let part = 0; part < width; part++) {
+      for (let at = 0, from = offset + part * length; at < length; at++) bytes[at * width + part] = block[from + at];
+    }
+    data[name] = new types[type](bytes.buffer);
+  }
   const n = data.lengths.length;
+
+  // Restore the tokens that are merged from two others, which are known before or found in a later pass.
+  const merged = [];
+  const isMerged = (id) => data.left[id] >= 0;
+  const stored = new Uint32Array(n + 1);
+  for (let id = 0; id < n; id++) stored[id + 1] = stored[id] + data.lengths[id];
+  let waiting = [...data.left.keys()].filter(isMerged);
+  while (waiting.length) {
+    waiting = waiting.filter((id) => {
+      const [left, right] = [data.lengths[data.left[id]], data.lengths[data.right[id]]];
+      if (!left || !right) return true;
+      data.lengths[id] = left + right;
+      merged.push(id);
+      return false;
+    });
+  }
   const starts = new Uint32Array(n + 1);
   for (let id = 0; id < n; id++) starts[id + 1] = starts[id] + data.lengths[id];
+  const text = new Uint8Array(starts[n]);
+  for (let id = 0; id < n; id++) if (!isMerged(id)) text.set(data.pool.subarray(stored[id], stored[id + 1]), starts[id]);
+  for (const id of merged) {
+    const [left, right] = [data.left[id], data.right[id]];
+    text.copyWithin(starts[id], starts[left], starts[left + 1]);
+    text.copyWithin(starts[id] + data.lengths[left], starts[right], starts[right + 1]);
+  }
+  data.pool = text;
   const bytesOf = (id) => data.pool.subarray(starts[id], starts[id + 1]);
+  const others = meta.names.slice(1);
+  others.forEach((_, index) => {
+    const ids = data["other" + index].values();
+    data["other" + index] = Int32Array.from(data["shared" + index], (shared) => (shared ? ids.next().value : -1));
+  });
 
   // ---- visible text: the rules of bpejit/inspection/visible_text.py ----
 
@@ -73,21 +110,28 @@
     return found;
   }
 
-  function show(element, id) {
-    element.replaceChildren();
-    for (const [text, escaped] of pieces(bytesOf(id))) {
-      const part = document.createElement(escaped ? "i" : "b");
-      part.textContent = text;
-      element.append(part);
-    }
-    return element;
-  }
-
   function element(tag, className, text) {
     const made = document.createElement(tag);
     if (className) made.className = className;
     if (text !== undefined) made.textContent = text;
     return made;
+  }
+
+  const add = (parent, ...rest) => parent.append(element(...rest));
+
+  // A token of spaces is shown as their number.
+  function visible(bytes) {
+    return bytes.length > 1 && bytes.every((byte) => byte === 32) ? [[`\u2423 \u00d7 ${bytes.length}`, true]] : pieces(bytes);
+  }
+
+  function show(target, id) {
+    target.replaceChildren();
+    for (const [text, escaped] of visible(bytesOf(id))) {
+      const leading = !escaped && !target.childNodes.length && text.startsWith(" ") ? 1 : 0;
+      if (leading) add(target, "b", "space", " ");
+      add(target, escaped ? "i" : "b", "", text.slice(leading));
+    }
+    return target;
   }
 
   const number = (value) => value.toLocaleString("en-US");
@@ -108,13 +152,13 @@
     bytes: (a, b) => data.lengths[b] - data.lengths[a] || a - b,
     count: (a, b) => data.counts[b] - data.counts[a] || a - b,
   };
-  meta.others.forEach((_, index) => {
+  others.forEach((_, index) => {
     const ids = data["other" + index];
     orders["other" + index] = (a, b) => (ids[a] < 0) - (ids[b] < 0) || ids[a] - ids[b] || a - b;
   });
   const sorted = {};
   const inUse = new Uint32Array(n).map((_, id) => id).filter((id) => data.lengths[id] > 0);
-  let key = "id";
+  let key = data.counts ? "count" : "id";
   let descending = false;
   let rows = inUse;
 
@@ -172,8 +216,9 @@
     current = rows.length ? 0 : -1;
     for (const head of document.querySelectorAll(".heads button")) {
       const ours = head.dataset.key === key;
-      head.setAttribute("aria-sort", ours ? (descending ? "descending" : "ascending") : "none");
-      head.textContent = head.dataset.title + (ours ? (descending ? " ▾" : " ▴") : "");
+      const falls = descending !== (key === "bytes" || key === "count"); // largest first, unless reversed
+      head.setAttribute("aria-sort", ours ? (falls ? "descending" : "ascending") : "none");
+      head.textContent = head.dataset.title + (ours ? (falls ? " ▾" : " ▴") : "");
     }
     render();
   }
@@ -182,7 +227,7 @@
 
   let current = -1;
   const pool = [];
-  const columns = ["id", "token", "bytes", ...(data.counts ? ["count"] : []), ...meta.others.map((_, index) => "other" + index)];
+  const columns = ["id", "token", "bytes", ...(data.counts ? ["count"] : []), ...others.map((_, index) => "other" + index)];
 
   function cells(row, id) {
     if (row.token === id) return;
@@ -268,7 +313,7 @@
     panel.replaceChildren();
     panel.dataset.token = id;
     panel.append(show(element("h3", "token"), id));
-    const facts = [`id ${id}`, `${data.lengths[id]} bytes: ${[...bytesOf(id)].map((byte) => hex(byte, 2)).join(" ")}`];
+    const facts = [`id ${id}`, `${data.lengths[id]} byte${data.lengths[id] === 1 ? "" : "s"}: ${[...bytesOf(id)].map((byte) => hex(byte, 2)).join(" ")}`];
     if (data.counts) facts.push(`${number(data.counts[id])} occurrences`);
     facts.push(...meta.kinds.filter((_, bit) => (data.flags[id] >> bit) & 1).map((kind) => meta.titles[kind] || kind));
     for (const fact of facts) panel.append(element("div", "quiet", fact));
@@ -311,10 +356,10 @@
       update();
     });
   }
-  let waiting = 0;
+  let timer = 0;
   byId("search").addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(update, 80);
+    clearTimeout(timer);
+    timer = setTimeout(update, 80);
   });
   byId("search").addEventListener("keydown", (event) => {
     if (event.key === "Escape") byId("search").value = "";
@@ -334,6 +379,9 @@
       byId("filter").value = button.dataset.filter;
       byId("search").value = "";
       update();
+      current = Math.max(0, rows.findIndex((id) => data.lengths[id] > 1)); // past single bytes, such as control characters
+      byId("rows").scrollTop = current * ROW;
+      render();
       byId("tokens").scrollIntoView();
       byId("rows").focus({ preventScroll: true });
     });
@@ -346,5 +394,13 @@
   }
 
   update();
+  // Begin with the merges of a token: the longest word of the first 40, or the first token that is merged.
+  const isWord = (id) => isMerged(id) && /^ ?\p{L}+$/u.test(new TextDecoder().decode(bytesOf(id)));
+  const words = rows.slice(0, 40).filter(isWord);
+  const begin = words.length ? words.reduce((best, id) => (data.lengths[id] > data.lengths[best] ? id : best)) : rows.find(isMerged);
+  if (begin !== undefined) {
+    move(rows.indexOf(begin));
+    detail(begin);
+  }
   document.documentElement.dataset.ready = Math.round(performance.now());
 })();
