@@ -82,7 +82,6 @@ def test_comparison_is_that_of_the_command(folder, tokenizers):
 
 
 def test_report_is_saved_and_shown_in_a_frame(folder, tokenizers, tmp_path):
-    pytest.importorskip("matplotlib")
     found = bpejit.report(tokenizers[0], [folder / "cjk.txt"], against=tokenizers[1], names=["a<b", "old"])
     out = tmp_path / "report.html"
     found.save(out)
