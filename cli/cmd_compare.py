@@ -50,7 +50,8 @@ def report(
     \b
     Example:
         bpejit report tokenizer corpus.txt --out report.html
-        bpejit report tokenizer corpus.txt --against my-tokenizer --name new --name old --out both.html
+        bpejit report tokenizer corpus.txt --against my-tokenizer --out both.html
+        bpejit report tokenizer corpus.txt --against my-tokenizer --name new --name old -o named.html
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
