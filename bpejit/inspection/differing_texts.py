@@ -112,14 +112,14 @@ def _share_of_letters(text: bytes) -> float:
 
 
 def _passages(document: bytes) -> Iterator[bytes]:
-    """Yield successive lines of a document together, or parts of a long line, in at most `PASSAGE_BYTES` bytes."""
+    """Yield successive lines of a document together, at most `PASSAGE_BYTES` bytes; of a longer line only the beginning."""
     passage = b""
     for line in document.splitlines(keepends=True):
-        for part in _divided(line, PASSAGE_BYTES):
-            if len(passage) + len(part) > PASSAGE_BYTES:
-                yield passage.strip(b"\n")
-                passage = b""
-            passage += part
+        part = next(_divided(line, PASSAGE_BYTES))
+        if len(passage) + len(part) > PASSAGE_BYTES:
+            yield passage.strip(b"\n")
+            passage = b""
+        passage += part
     yield passage.strip(b"\n")
 
 

@@ -1,14 +1,9 @@
-"""Plots of tokenizers with matplotlib, and the data of the charts of `bpejit report`, which the script of the page draws.
-
-The functions `plot_...` draw into axes, by default new ones, and return them. A chart is a dict with an `id`, a `title`, and a
-`series` for each tokenizer. If its kind is `lines`, a series has the two coordinates of its points, and `x` and `y` are the
-titles and formats of the axes. If it is `bars`, a series has a value for each of the names in `rows`, and `format` is theirs.
-"""
+"""Plots of tokenizers with matplotlib. Each function draws into axes, by default new ones, and returns them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import UnsupportedError
-from bpejit.inspection.names import short_names
-from bpejit.inspection.tables import Row
-from bpejit.inspection.visible_text import plain, plain_text, spaces_or
+from bpejit.inspection.visible_text import plain_text
 from bpejit.inspection.vocabulary_measures import compression_curve, merge_parts, token_properties
 from bpejit.jit.listening import in_notebook
 from bpejit.model import Model
@@ -31,15 +24,6 @@ COLORS = ("#2f81d6", "#d9622b", "#2e9e5b", "#a259c4", "#b8901f", "#d1467e")
 
 MOST_POINTS = 600
 """Points of a curve: more would make the file larger, and nothing visible."""
-
-SMALLEST_SHARE = 0.001
-"""Scripts with a smaller share of the text are in the table, and not in the chart."""
-
-MOST_GROUPS = 40
-"""Number of files or labels that are drawn."""
-
-LONGEST = 40
-"""Tokens of as many bytes or more are counted together."""
 
 
 def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
@@ -168,118 +152,3 @@ def _finished(ax: Axes, n_series: int) -> Axes:
         for text in legend.get_texts():
             text.set_parse_math(False)
     return ax
-
-
-_Axis = tuple[str, str]
-
-
-def charts(models: Mapping[str, Model], counts: Mapping[str, Array], stats: Sequence[Row]) -> list[Row]:
-    """Return the data of all charts; without `stats`, that of the vocabularies.
-
-    Parameters
-    ----------
-    models : mapping of str to Model
-    counts : mapping of str to int64 [vocab_size]
-        Number of occurrences of each token.
-    stats : sequence of dict
-        What `corpus_stats` returns for each model.
-    """
-    if not stats:
-        return [_lengths(models)]
-    total = stats[0]["total"]
-    scripts = [
-        row["script"] for row in stats[0]["scripts"] if row["tokens"] and row["bytes"] >= SMALLEST_SHARE * total["bytes"]
-    ]
-    groups = [row["name"] for row in stats[0]["groups"] if row["tokens"]][:MOST_GROUPS]
-    compared = [
-        _ratios("scripts", "script", scripts, [name.replace("_", " ") for name in scripts], stats),
-        _ratios("groups", "name", groups, short_names(groups), stats),
-    ]
-    return [
-        _compression(models, counts, total["bytes"]),
-        *(chart for chart in compared if len(chart["rows"]) > 1),
-        _frequent(stats[0]["most_frequent"], total["tokens"]),
-        _coverage(stats),
-        _used(stats),
-        _lengths(models),
-        _frequencies(counts),
-    ]
-
-
-def _lines(id_: str, title: str, x: _Axis, y: _Axis, series: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Row:
-    return {"id": id_, "title": title, "kind": "lines", "x": x, "y": y, "series": series}
-
-
-def _bars(id_: str, title: str, rows: Sequence[str], form: str, series: Sequence[Sequence[float | None]]) -> Row:
-    return {"id": id_, "title": title, "kind": "bars", "rows": rows, "format": form, "series": series}
-
-
-def _rounded(value: float) -> float:
-    """Return a number with four digits, since more would make the page larger, and nothing visible."""
-    return float(f"{value:.4g}")
-
-
-def _compression(models: Mapping[str, Model], counts: Mapping[str, Array], n_bytes: int) -> Row:
-    series = []
-    for name, model in models.items():
-        sizes, tokens = compression_curve(model, merge_parts(model), counts[name])
-        at = evenly_spaced(sizes.size)
-        ratios = n_bytes / np.maximum(tokens[at], 1)
-        series.append((sizes[at].tolist(), [_rounded(ratio) for ratio in ratios.tolist()]))
-    title = "Compression by size of the vocabulary"
-    return _lines("compression", title, ("tokens of the vocabulary", "log"), ("bytes per token", "ratio"), series)
-
-
-def _ratios(id_: str, key: str, names: Sequence[str], shown: Sequence[str], stats: Sequence[Row]) -> Row:
-    """Return a chart of the bytes per token of each script or text."""
-    series = []
-    for of in stats:
-        ratios = {row[key]: row["bytes_per_token"] for row in of[id_]}
-        found = [ratios.get(name) for name in names]
-        series.append([None if ratio is None else _rounded(ratio) for ratio in found])
-    what = "script" if id_ == "scripts" else "text"
-    return _bars(id_, f"Bytes per token of each {what}", [plain(name) for name in shown], "ratio", series)
-
-
-def _frequent(tokens: Sequence[Row], n_tokens: int) -> Row:
-    names = [spaces_or(row["token"], lambda token: plain_text(token).replace(" ", "\u2423")) for row in tokens]
-    shares = [_rounded(row["count"] / n_tokens) for row in tokens]
-    return _bars("frequent", "The most frequent tokens, by share of the text", names, "share", [shares])
-
-
-def _coverage(stats: Sequence[Row]) -> Row:
-    series = []
-    for of in stats:
-        rows = of["coverage"]
-        series.append(([row["tokens"] for row in rows], [_rounded(row["share"]) for row in rows]))
-    x = ("most frequent tokens", "log")
-    return _lines("coverage", "Coverage by the most frequent tokens", x, ("share of the text", "share"), series)
-
-
-def _used(stats: Sequence[Row]) -> Row:
-    series = []
-    for of in stats:
-        shares = [_rounded(row["used"] / row["tokens"]) for row in of["ranks"]]
-        series.append((list(range(1, len(shares) + 1)), shares))
-    x = ("tenths of the vocabulary, by id", "count")
-    return _lines("ranks", "Use of each tenth of the vocabulary", x, ("share of its tokens", "share"), series)
-
-
-def _lengths(models: Mapping[str, Model]) -> Row:
-    series = []
-    for model in models.values():
-        lengths = token_properties(model).lengths
-        numbers = np.bincount(np.minimum(lengths[lengths > 0], LONGEST))[1:].tolist()
-        series.append((list(range(1, len(numbers) + 1)), numbers))
-    longest = max(len(numbers) for _, numbers in series)
-    x = f"bytes of a token{f' ({LONGEST}: and more)' if longest == LONGEST else ''}"
-    return _lines("lengths", "Tokens by length", (x, "count"), ("tokens", "count"), series)
-
-
-def _frequencies(counts: Mapping[str, Array]) -> Row:
-    series = []
-    for values in counts.values():
-        ordered = np.sort(values[values > 0])[::-1]
-        at = evenly_spaced(ordered.size)
-        series.append(((at + 1).tolist(), ordered[at].tolist()))
-    return _lines("frequencies", "Frequency by rank", ("rank by frequency", "log"), ("occurrences", "log"), series)

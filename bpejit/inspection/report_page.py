@@ -18,8 +18,7 @@ from bpejit import __version__
 from bpejit.arrays import Array, lengths_of
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.corpus_stats import corpus_stats
-from bpejit.inspection.plots import charts
-from bpejit.inspection.report_figures import headline, settings_tables, summary, text_tables, tokenizer_heads
+from bpejit.inspection.report_figures import page_figures, settings_list, tokenizer_heads
 from bpejit.inspection.report_samples import colored_samples
 from bpejit.inspection.tables import Row
 from bpejit.inspection.token_counts import InputCounts
@@ -174,29 +173,18 @@ def report_page(
     codecs = {entry.name: entry.codec for entry in tokenizers}
     others = list(codecs.values())[1:]
     directory, block = pack_arrays(first.model, flags, merge_parts(first.model), counts, others)
-    drawn = charts(models, dense, stats)
-    meta = {
-        "arrays": directory,
-        "kinds": KINDS,
-        "titles": TITLES,
-        "names": [plain(name) for name in models],
-        "charts": drawn,
-    }
+    meta = {"arrays": directory, "kinds": KINDS, "titles": TITLES, **page_figures(models, dense, stats)}
     folder = files("bpejit.inspection").joinpath("page")
-    script, style = (
-        "".join(folder.joinpath(name).read_text("utf-8") for name in names)
-        for names in (("charts.js", "report.js"), ("report.css",))
-    )
+    script = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in ("figures", "charts", "report"))
+    style = folder.joinpath("report.css").read_text("utf-8")
     heads = tokenizer_heads(models)
-    figures = "".join(f'<figure id="chart-{chart["id"]}"></figure>' for chart in drawn)
-    tables = text_tables(models, stats) if stats else ""
     sections = [
-        ("summary", "Summary", summary(models, stats)),
-        ("plots", "Charts", f'<div class="plots">{figures}</div>{tables}'),
+        ("summary", "Summary", ""),
+        ("plots", "Charts", '<div class="plots" id="charts"></div><div id="tables"></div>'),
         ("tokens", "Tokens", _browser(tokenizers)),
         ("samples", "Sample texts", colored_samples(codecs, samples, sample_names, differing)),
         ("suspicious", "Unused and suspicious tokens", _suspicious(first, flags, counts)),
-        ("settings", "Settings and hashes", "".join(map(settings_tables, heads, models.values()))),
+        ("settings", "Settings and hashes", "".join(map(settings_list, heads, models.values()))),
     ]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -206,7 +194,8 @@ def report_page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n',
         f"<title>{escape(plain(first.name))}: tokenizer report</title>\n<style>\n{style}</style>\n</head>\n<body>\n",
-        f"<header>\n<h1>{heads[0]}{against}</h1>\n{headline(models, stats)}\n</header>\n<nav>",
+        f'<header>\n<h1>{heads[0]}{against}</h1>\n<p class="lead" id="lead"></p>\n',
+        '<div class="cards" id="cards"></div>\n</header>\n<nav>',
         *(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         "</nav>\n<main>\n",
         *(f'<section id="{name}">\n<h2>{title}</h2>\n{content}\n</section>\n' for name, title, content in sections),

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.names import short_names
-from bpejit.inspection.report_figures import tokenizer_heads, with_best
+from bpejit.inspection.report_figures import tokenizer_heads
 from bpejit.inspection.tables import Row
 from bpejit.inspection.token_rows import HUES, TokenRow, html_tokens, token_rows
 from bpejit.inspection.visible_text import shown
@@ -56,12 +56,13 @@ def colored_samples(
 def _each(codecs: Mapping[str, Codec], text: bytes, title: str) -> str:
     """Return the tokens of a text for each tokenizer."""
     tokens = [token_rows(codec, text) for codec in codecs.values()]
-    numbers = with_best([{"tokens": len(rows)} for rows in tokens], "tokens", min)
+    fewest = min(map(len, tokens))
     parts = [
         f'<h4><span class="path">{shown(title)}</span> <span class="quiet">{len(text):,} bytes</span></h4><div class="each">'
     ]
-    for head, number, rows in zip(tokenizer_heads(codecs), numbers, tokens, strict=True):
-        parts.append(f'<div><p class="quiet">{head}<span>{number} tokens</span></p>')
+    for head, rows in zip(tokenizer_heads(codecs), tokens, strict=True):
+        mark = ' class="best"' if len(rows) == fewest < max(map(len, tokens)) else ""
+        parts.append(f'<div><p class="quiet">{head}<span{mark}>{len(rows):,} tokens</span></p>')
         parts.append(f'<div class="sample" dir="auto">{_colored(rows)}</div></div>')
     return "".join([*parts, "</div>"])
 

@@ -70,6 +70,10 @@ def test_report(folder):
     options = ["--against", folder / "o200k_base.tiktoken", "--out", folder / "report.html"]
     succeeds("report", folder / "cl100k_base.tiktoken", *paths, *options)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("<figure") == 8
+    meta = json.loads(regex.search(r'id="meta">(.*?)</script>', page)[1])
+    assert list(meta["curves"]) == ["lengths", "compression", "frequencies"]
+    assert [len(of) for of in meta["curves"].values()] == [2, 2, 2]
+    assert {row["script"] for row in meta["stats"][0]["scripts"]} >= set(LANGUAGES.values())
+    assert len(meta["frequent"]) == 16
     assert regex.search(r"<span class=\"t t\d\" title=\"id \d+\">[^<]*\p{Script=Arabic}", page)
     assert regex.search(r"<span class=\"t t\d\" title=\"id \d+\">[^<]*\p{Script=Han}", page)

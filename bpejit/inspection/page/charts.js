@@ -1,32 +1,16 @@
-"use strict";
-// The charts of the page. Names come from strangers: text is only ever set as textContent, never as markup.
+// The charts of the page, drawn as SVG.
 (() => {
-  const meta = JSON.parse(document.getElementById("meta").textContent);
   const SIZE = 12; // of text, as in report.css
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = `${SIZE}px system-ui, sans-serif`;
   const widthOf = (text) => pen.measureText(text).width;
 
-  const formats = {
-    count: (value) => value.toLocaleString("en-US"),
-    log: (value) => value.toLocaleString("en-US"),
-    ratio: (value) => value.toFixed(2),
-    share: (value) => `${(100 * value).toFixed(1)} %`,
-  };
   const units = [[1e9, " G"], [1e6, " M"], [1e3, " k"]];
   // Return a round number of an axis.
   function brief(value, format) {
     if (format === "share") return `${+(100 * value).toFixed(2)} %`;
     const [unit, name] = units.find(([size]) => value >= size) || [1, ""];
     return +(value / unit).toFixed(3) + name;
-  }
-
-  function add(parent, tag, attributes = {}, text) {
-    const made = document.createElementNS(parent.namespaceURI, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text !== undefined) made.textContent = text;
-    parent.append(made);
-    return made;
   }
 
   // Return text that is not wider than a number of pixels.
@@ -84,7 +68,7 @@
   function drawLines(svg, chart, width, tip) {
     const height = 250;
     const several = chart.series.length > 1;
-    const names = meta.names.map((name) => shortened(name, width * 0.24));
+    const short = names.map((name) => shortened(name, width * 0.24));
     const [xTitle, xFormat] = chart.x;
     const [yTitle, yFormat] = chart.y;
     const top = 26;
@@ -92,7 +76,7 @@
     const all = (index) => chart.series.flatMap((series) => series[index]);
     const y = scale(all(1), bottom, top, yFormat, 6, true);
     const left = Math.ceil(Math.max(...y.ticks.map((tick) => widthOf(brief(tick, yFormat))))) + 8;
-    const right = width - (several ? Math.ceil(Math.max(...names.map(widthOf))) + 14 : 12);
+    const right = width - (several ? Math.ceil(Math.max(...short.map(widthOf))) + 14 : 12);
     const x = scale(all(0), left, right, xFormat, Math.floor((right - left) / 56));
     svg.setAttribute("height", height);
     add(svg, "text", { x: 0, y: 12, class: "title" }, yTitle);
@@ -124,8 +108,8 @@
       for (const label of labels.reverse()) {
         label.at = Math.min(label.at, limit);
         limit = label.at - 16;
-        const name = add(svg, "text", { x: label.x, y: label.at + 4, class: `name c${label.index % 6}` }, names[label.index]);
-        if (names[label.index] !== meta.names[label.index]) add(name, "title", {}, meta.names[label.index]);
+        const name = add(svg, "text", { x: label.x, y: label.at + 4, class: `name c${label.index % 6}` }, short[label.index]);
+        if (short[label.index] !== names[label.index]) add(name, "title", {}, names[label.index]);
         const end = x.place(chart.series[label.index][0].at(-1));
         if (!onGround && end < right - 12) add(svg, "line", { x1: end + 4, x2: right + 4, y1: ends[label.index], y2: label.at, class: `leader c${label.index % 6}` });
         if (onGround) add(svg, "line", { x1: label.x - 18, x2: label.x - 4, y1: label.at, y2: label.at, class: `line c${label.index % 6} l${label.index % 3}` });
@@ -164,7 +148,7 @@
     add(tip, "div", {}, title);
     for (const [index, value] of lines) {
       const line = add(tip, "div");
-      if (meta.names.length > 1) add(line, "span", { class: `name c${index % 6}` }, meta.names[index]);
+      if (names.length > 1) add(line, "span", { class: `name c${index % 6}` }, names[index]);
       add(line, "b", {}, value);
     }
     tip.hidden = false;
@@ -200,9 +184,9 @@
         add(group, "rect", { x: left, y, width: length, height: thick, class: `bar c${index % 6}` });
         add(group, "text", { x: left + length + 5, y: y + thick - 2.5, class: "value" }, show(value));
         // The name of a tokenizer is in the first of its bars that is long enough.
-        if (!named.has(index) && (length > widthOf(meta.names[index]) + 12 || row === chart.rows.length - 1)) {
+        if (!named.has(index) && (length > widthOf(names[index]) + 12 || row === chart.rows.length - 1)) {
           named.add(index);
-          add(group, "text", { x: left + 6, y: y + thick - 3, class: "inside" }, shortened(meta.names[index], length - 8));
+          add(group, "text", { x: left + 6, y: y + thick - 3, class: "inside" }, shortened(names[index], length - 8));
         }
       });
       group.addEventListener("pointermove", (event) => {
@@ -238,8 +222,38 @@
     return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
   }
 
-  for (const chart of meta.charts) {
-    const figure = document.getElementById(`chart-${chart.id}`);
+  // ---- the charts ----
+
+  // A chart has a series for each tokenizer: the two coordinates of its points, or for bars a value of each row.
+  const charts = [];
+  const lines = (id, title, x, y, series) => charts.push({ id, title, kind: "lines", x, y, series });
+  const bars = (id, title, format, rows, series) => charts.push({ id, title, kind: "bars", format, rows, series });
+
+  // Show bytes per token of those texts or scripts that have a share of the first text, and no more than can be read.
+  function ratios(id, title, list, key, labels, least) {
+    const chosen = stats[0][list].map((row, at) => [row, labels[at]]).filter(([row]) => row.tokens && row.bytes >= least * stats[0].total.bytes).slice(0, 40);
+    const all = stats.map((of) => new Map(of[list].map((row) => [row[key], row.bytes_per_token])));
+    const series = all.map((of) => chosen.map(([row]) => (of.has(row[key]) ? of.get(row[key]) : null)));
+    if (chosen.length > 1) bars(id, title, "ratio", chosen.map(([, label]) => label), series);
+  }
+
+  const longest = Math.max(...meta.curves.lengths.map(([at]) => at.length));
+  if (stats.length) {
+    lines("compression", "Compression by size of the vocabulary", ["tokens of the vocabulary", "log"], ["bytes per token", "ratio"], meta.curves.compression);
+    ratios("scripts", "Bytes per token of each script", "scripts", "script", stats[0].scripts.map((row) => row.script.replaceAll("_", " ")), 0.001);
+    ratios("groups", "Bytes per token of each text", "groups", "name", meta.texts, 0);
+    const tokens = meta.frequent.map(([token]) => (/^\u2423 ./.test(token) ? token : token.replaceAll(" ", "\u2423")));
+    bars("frequent", "The most frequent tokens, by share of the text", "share", tokens, [meta.frequent.map(([, count]) => count / stats[0].total.tokens)]);
+    const coverage = stats.map((of) => [of.coverage.map((row) => row.tokens), of.coverage.map((row) => row.share)]);
+    lines("coverage", "Coverage by the most frequent tokens", ["most frequent tokens", "log"], ["share of the text", "share"], coverage);
+    const used = stats.map((of) => [of.ranks.map((_, at) => at + 1), of.ranks.map((row) => row.used / row.tokens)]);
+    lines("ranks", "Use of each tenth of the vocabulary", ["tenths of the vocabulary, by id", "count"], ["share of its tokens", "share"], used);
+  }
+  lines("lengths", "Tokens by length", [`bytes of a token${longest === 40 ? " (40: and more)" : ""}`, "count"], ["tokens", "count"], meta.curves.lengths);
+  if (stats.length) lines("frequencies", "Frequency by rank", ["rank by frequency", "log"], ["occurrences", "log"], meta.curves.frequencies);
+
+  for (const chart of charts) {
+    const figure = add(document.getElementById("charts"), "figure", { id: `chart-${chart.id}` });
     const caption = add(figure, "figcaption", {}, chart.title);
     const button = add(caption, "button", { type: "button", class: "save", title: "Save this chart as an SVG file", "aria-label": `Save as SVG: ${chart.title}` }, "\u2193 SVG");
     const tip = add(figure, "div", { class: "tip" });

@@ -1,9 +1,7 @@
-"use strict";
 // The table of tokens. Tokens come from strangers: text is only ever set as textContent, never as markup.
 (async () => {
   const ROW = 28; // height of a row in pixels, as in report.css
   const byId = (id) => document.getElementById(id);
-  const meta = JSON.parse(byId("meta").textContent);
 
   async function unpack(text) {
     let packed;
@@ -394,12 +392,15 @@
   }
 
   update();
-  // Begin with the merges of a token: the longest word of the first 40, or the first token that is merged.
+  // Begin with the merges of a token: the longest word in view, or of the first tokens that are merged, or any of these.
   const isWord = (id) => isMerged(id) && /^ ?\p{L}+$/u.test(new TextDecoder().decode(bytesOf(id)));
-  const words = rows.slice(0, 40).filter(isWord);
-  const begin = words.length ? words.reduce((best, id) => (data.lengths[id] > data.lengths[best] ? id : best)) : rows.find(isMerged);
-  if (begin !== undefined) {
-    move(rows.indexOf(begin));
+  const first = rows.filter(isMerged).slice(0, 40);
+  const [candidates] = [rows.slice(0, 14).filter(isWord), first.filter(isWord), first].filter((ids) => ids.length);
+  if (candidates) {
+    const begin = candidates.reduce((best, id) => (data.lengths[id] > data.lengths[best] ? id : best));
+    current = rows.indexOf(begin);
+    if (current >= 14) byId("rows").scrollTop = (current - 2) * ROW;
+    render();
     detail(begin);
   }
   document.documentElement.dataset.ready = Math.round(performance.now());
