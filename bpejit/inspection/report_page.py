@@ -23,7 +23,7 @@ from bpejit.inspection.report_samples import colored_samples
 from bpejit.inspection.tables import Row
 from bpejit.inspection.token_counts import InputCounts
 from bpejit.inspection.token_rows import token_bytes
-from bpejit.inspection.visible_text import html_text, plain, shown, spaces_or
+from bpejit.inspection.visible_text import plain, shown
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
     TokenProperties,
@@ -103,9 +103,6 @@ def script_json(value: object) -> str:
     return text
 
 
-N_EXAMPLES = 24
-"""Number of tokens of each kind that are shown outside the table."""
-
 N_FREQUENT = 16
 """Number of the most frequent tokens that are drawn."""
 
@@ -183,7 +180,7 @@ def report_page(
         ("plots", "Charts", '<div class="plots" id="charts"></div><div id="tables"></div>'),
         ("tokens", "Tokens", _browser(tokenizers)),
         ("samples", "Sample texts", colored_samples(codecs, samples, sample_names, differing)),
-        ("suspicious", "Unused and suspicious tokens", _suspicious(first, flags, counts)),
+        ("suspicious", "Unused and suspicious tokens", ""),
         ("settings", "Settings and hashes", "".join(map(settings_list, heads, models.values()))),
     ]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -234,32 +231,3 @@ def _browser(tokenizers: _Tokenizers) -> str:
         '<div id="rows" role="grid" tabindex="0" aria-label="Tokens"><div id="spacer" class="spacer"></div></div></div>'
         '<div id="detail" aria-live="polite"></div></div>'
     )
-
-
-def _suspicious(first: ReportedTokenizer, flags: Array, counts: Array | None) -> str:
-    kinds: list[tuple[str, str, Array]] = []
-    lengths = token_properties(first.model).lengths
-    if counts is not None:
-        unused = np.flatnonzero((lengths > 0) & (counts == 0))
-        unused = unused[np.argsort(lengths[unused] == 1, kind="stable")]  # single bytes, such as control characters, are last
-        kinds.append(("unused", "not used in these texts", unused))
-    for bit, kind in enumerate(KINDS):
-        if kind not in ("special", "partial"):
-            kinds.append((kind, TITLES[kind], np.flatnonzero(flags & (1 << bit))))
-    parts = []
-    for kind, title, ids in kinds:
-        title = f"<h3>{escape(title[0].upper() + title[1:])}: {ids.size:,}</h3>"
-        examples = "".join(
-            f'<button type="button" class="link" data-token="{number}">{_visible(token)}</button>'
-            for number, token in ((number, token_bytes(first.model, number)[:120]) for number in ids[:N_EXAMPLES].tolist())
-        )
-        more = f'<button type="button" data-filter="{kind}">show in the table</button>' if ids.size else ""
-        parts.append(f'{title}<div class="links">{examples}{more}</div>')
-    return "".join(parts)
-
-
-def _visible(token: bytes) -> str:
-    """Return a token as HTML, in which a space at the start is visible."""
-    if token.startswith(b" ") and token.strip(b" "):
-        return f'<b class="space"> </b>{html_text(token[1:])}'
-    return spaces_or(token, html_text)

@@ -329,6 +329,31 @@
     }
   }
 
+  // ---- unused and suspicious tokens ----
+
+  const kinds = meta.kinds.filter((kind) => kind !== "special" && kind !== "partial").map((kind) => [kind, meta.titles[kind]]);
+  if (data.counts) kinds.unshift(["unused", "not used in these texts"]);
+  const isPart = (id) => data.lengths[id] === 1 || Boolean(filters.partial(id));
+  for (const [kind, title] of kinds) {
+    const ids = Array.from(inUse.filter(filters[kind]));
+    ids.sort((a, b) => isPart(a) - isPart(b)); // these are of less interest
+    add(byId("suspicious"), "h3", "", `${title[0].toUpperCase()}${title.slice(1)}: ${number(ids.length)}`);
+    const links = element("div", "links");
+    links.append(...ids.slice(0, 24).map((id) => {
+      const made = link(id);
+      made.dataset.token = id;
+      made.addEventListener("click", () => byId("detail").scrollIntoView({ block: "nearest" }));
+      return made;
+    }));
+    if (ids.length) {
+      const more = element("button", "", "show in the table");
+      more.type = "button";
+      more.dataset.filter = kind;
+      links.append(more);
+    }
+    byId("suspicious").append(links);
+  }
+
   // ---- events ----
 
   byId("rows").addEventListener("scroll", render, { passive: true });
@@ -382,12 +407,6 @@
       render();
       byId("tokens").scrollIntoView();
       byId("rows").focus({ preventScroll: true });
-    });
-  }
-  for (const button of document.querySelectorAll("button[data-token]")) {
-    button.addEventListener("click", () => {
-      detail(Number(button.dataset.token));
-      byId("detail").scrollIntoView({ block: "nearest" });
     });
   }
 
