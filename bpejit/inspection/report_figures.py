@@ -115,12 +115,13 @@ def tokenizer_heads(names: Iterable[str]) -> list[str]:
 
 def settings_list(head: str, model: Model) -> str:
     """Return the settings of a tokenizer, after its name as HTML."""
-    patterns = [model.pattern] if isinstance(model.pattern, str) else list(model.pattern)
-    names = {pattern: f"{name}: " for name, pattern in PRESETS.items()}
+    pattern = PRESETS.get(model.pattern, model.pattern) if isinstance(model.pattern, str) else model.pattern
+    patterns = [pattern] if isinstance(pattern, str) else pattern
+    name = next((f"{name}: " for name, preset in PRESETS.items() if preset == pattern), "")
     specials = [f"{_code(text)} = {number}" for text, number in model.special_tokens.items()]
     rows = [
         ("SHA-256", _code(model.sha256)),
-        ("split pattern", "<br>".join(f"{names.get(pattern, '')}{_code(pattern)}" for pattern in patterns)),
+        ("split pattern", name + "<br>".join(map(_code, patterns))),
         ("Unicode", shown(model.unicode or "that of the installed regex package")),
         ("tie rule", shown(model.tie_break or "not known")),
         ("special tokens", _listed(specials)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -175,59 +176,20 @@ def report_page(
     script = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in ("figures", "charts", "report"))
     style = folder.joinpath("report.css").read_text("utf-8")
     heads = tokenizer_heads(models)
-    sections = [
-        ("summary", "Summary", ""),
-        ("plots", "Charts", '<div class="plots" id="charts"></div><div id="tables"></div>'),
-        ("tokens", "Tokens", _browser(tokenizers)),
-        ("samples", "Sample texts", colored_samples(codecs, samples, sample_names, differing)),
-        ("suspicious", "Unused and suspicious tokens", ""),
-        ("settings", "Settings and hashes", "".join(map(settings_list, heads, models.values()))),
-    ]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     against = f" compared with {' and '.join(heads[1:])}" if others else ""
-    parts = [
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n',
-        f"<title>{escape(plain(first.name))}: tokenizer report</title>\n<style>\n{style}</style>\n</head>\n<body>\n",
-        f'<header>\n<h1>{heads[0]}{against}</h1>\n<p class="lead" id="lead"></p>\n',
-        '<div class="cards" id="cards"></div>\n</header>\n<nav>',
-        *(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
-        "</nav>\n<main>\n",
-        *(f'<section id="{name}">\n<h2>{title}</h2>\n{content}\n</section>\n' for name, title, content in sections),
-        f"</main>\n<footer>Made with bpejit {__version__} on {_today()}.</footer>\n",
-        f'<script type="application/json" id="meta">{script_json(meta)}</script>\n',
-        f'<script type="text/plain" id="data">{block}</script>\n<script>{script}</script>\n</body>\n</html>\n',
-    ]
-    return "".join(parts)
-
-
-def _today() -> str:
-    today = date.today()
-    return f"{today.day} {today:%B %Y}"
-
-
-def _browser(tokenizers: _Tokenizers) -> str:
-    has_counts = tokenizers[0].counts is not None
-    heads = [("id", "id", "72px"), ("token", "token", "minmax(0, 1fr)"), ("bytes", "bytes", "60px")]
-    heads += [("count", "count", "96px")] if has_counts else []
-    narrow = " ".join(width for _, _, width in heads)
-    buttons = [f'<button type="button" data-key="{key}" data-title="{title}">{title}</button>' for key, title, _ in heads]
-    for index, entry in enumerate(tokenizers[1:]):
-        title = f"id in {escape(plain(entry.name), quote=True)}"
-        buttons.append(f'<button type="button" class="wide" data-key="other{index}" data-title="{title}">{title}</button>')
-    columns = narrow + " 110px" * (len(tokenizers) - 1)
-    options = [("all", "all tokens"), *([("used", "used"), ("unused", "unused")] if has_counts else []), *TITLES.items()]
-    chosen = "".join(f'<option value="{value}">{escape(title)}</option>' for value, title in options)
-    return (
-        f"<style>.grid {{ --columns: {columns}; }} @media (max-width: 640px) {{ .grid {{ --columns: {narrow}; }} }}</style>"
-        f'<p class="quiet">The tokens of {shown(tokenizers[0].name)}. Search for text, bytes such as \\xe4, or an id such as '
-        "#123; the key / moves to the search. In the table, the arrow keys move, and Enter or a click shows the merges.</p>"
-        '<div class="controls"><input id="search" type="search" placeholder="search" aria-label="Search tokens" '
-        f'autocomplete="off" spellcheck="false"><select id="filter" aria-label="Filter tokens">{chosen}</select></div>'
-        '<div id="status" role="status" aria-live="polite" class="quiet"></div>'
-        f'<div class="browser"><div class="grid"><div class="heads">{"".join(buttons)}</div>'
-        '<div id="rows" role="grid" tabindex="0" aria-label="Tokens"><div id="spacer" class="spacer"></div></div></div>'
-        '<div id="detail" aria-live="polite"></div></div>'
-    )
+    values = {
+        "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+        "title": escape(plain(first.name)),
+        "style": style,
+        "heads": heads[0] + against,
+        "name": shown(first.name),
+        "samples": colored_samples(codecs, samples, sample_names, differing),
+        "settings": "".join(map(settings_list, heads, models.values())),
+        "version": __version__,
+        "date": f"{date.today():%d %B %Y}".lstrip("0"),
+        "meta": script_json(meta),
+        "data": block,
+        "script": script,
+    }
+    template = folder.joinpath("page.html").read_text("utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], template)

@@ -42,9 +42,8 @@ def colored_samples(
         Texts that the first two tokenizers encode most differently.
     """
     texts = samples or [sample.encode() for sample in SAMPLES]
-    parts = ['<p class="quiet">A character with several colors is encoded as several tokens.</p>']
     titles = short_names(names) or [""] * len(texts)
-    parts += [_each(codecs, text, title) for text, title in zip(texts, titles, strict=True)]
+    parts = [_each(codecs, text, title) for text, title in zip(texts, titles, strict=True)]
     if differing:
         first, second = map(shown, list(codecs)[:2])
         parts.append(f"<h3>Texts that {first} and {second} encode most differently</h3>")

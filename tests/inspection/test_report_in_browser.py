@@ -267,6 +267,20 @@ def test_charts(browser, compared):
     assert console_errors(browser) == []
 
 
+def test_page_without_texts(browser, tmp_path):
+    page = tmp_path / "report.html"
+    model = learned_model(b"the theatre of the others " * 9, 12)
+    page.write_text(report_page([ReportedTokenizer("alone", Codec(model), None)], []), encoding="utf-8")
+    open_page(browser, page.as_uri())
+    assert len(browser.find_elements("css selector", ".card strong")) == 4
+    assert len(browser.find_elements("css selector", "figure svg")) == 1
+    assert element(browser, ".row.current").size["height"] == 28
+    cells = browser.find_elements("css selector", ".row.current span")
+    assert [cell.text for cell in cells[:2]] == [element(browser, "#detail").get_attribute("data-token"), " theatre"]
+    assert {cell.location["y"] for cell in cells} == {cells[0].location["y"]}
+    assert console_errors(browser) == []
+
+
 def test_begins_with_a_frequent_token(browser, compared):
     address, reported = compared
     open_page(browser, address)

@@ -201,6 +201,23 @@
   const filters = { all: () => true, unused: (id) => !data.counts[id], used: (id) => data.counts[id] > 0 };
   meta.kinds.forEach((kind, bit) => { filters[kind] = (id) => (data.flags[id] >> bit) & 1; });
 
+  const options = [["all", "all tokens"], ...(data.counts ? [["used", "used"], ["unused", "unused"]] : []), ...meta.kinds.map((kind) => [kind, meta.titles[kind]])];
+  for (const [value, title] of options) {
+    const option = element("option", "", title);
+    option.value = value;
+    byId("filter").append(option);
+  }
+  const titles = { id: "id", token: "token", bytes: "bytes", ...(data.counts && { count: "count" }) };
+  others.forEach((name, index) => { titles["other" + index] = `id in ${name}`; });
+  for (const [name, title] of Object.entries(titles)) {
+    const head = element("button", name.startsWith("other") ? "wide" : "", title);
+    Object.assign(head, { type: "button", title });
+    Object.assign(head.dataset, { key: name, title });
+    byId("heads").append(head);
+  }
+  byId("grid").style.setProperty("--counts", data.counts ? "96px" : "");
+  byId("grid").style.setProperty("--others", " 110px".repeat(others.length));
+
   function update() {
     const text = byId("search").value;
     const chosen = filters[byId("filter").value];
@@ -225,7 +242,7 @@
 
   let current = -1;
   const pool = [];
-  const columns = ["id", "token", "bytes", ...(data.counts ? ["count"] : []), ...others.map((_, index) => "other" + index)];
+  const columns = Object.keys(titles);
 
   function cells(row, id) {
     if (row.token === id) return;
