@@ -15,7 +15,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OutputError
 from bpejit.inspection.corpus_stats import token_figures
-from bpejit.inspection.differing_texts import find_differing_texts, sample_texts
+from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
 from bpejit.inspection.names import tokenizer_names
 from bpejit.inspection.report_page import ReportedTokenizer, report_page
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
@@ -285,7 +285,7 @@ def report(
                 row |= token_figures(counts.total, token_properties(model), len(model.vocab))
             tokenizers.append(ReportedTokenizer(name, codec, counts))
             rows.append(row)
-        samples = sample_texts(codecs[0], sources, of_files, N_SAMPLES)
+        samples = typical_texts(codecs[0], sources, of_files, N_SAMPLES)
         others = codecs[1:2] if sources else []
         differing = [row for other in others for row in find_differing_texts(codecs[0], other, sources, n_texts=N_DIFFERING)]
     page = report_page(tokenizers, list(samples.values()), differing, sample_names=list(samples))

@@ -76,7 +76,7 @@ def _divided(line: bytes, longest: int) -> Iterator[bytes]:
         start = stop
 
 
-def sample_texts(codec: Codec, sources: Sequence[Source], labels: Mapping[str, str], n_texts: int) -> dict[str, bytes]:
+def typical_texts(codec: Codec, sources: Sequence[Source], labels: Mapping[str, str], n_texts: int) -> dict[str, bytes]:
     """Return a typical passage of each of the first labels or files, by name.
 
     Of the passages at the start of the first file, it is one of those with the most letters, and the one whose bytes per token
