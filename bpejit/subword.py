@@ -1,6 +1,11 @@
-"""Public names of Tensor2Tensor's encoders and tokenizer, which are implemented in `bpejit.t2t`."""
+"""Public names of Tensor2Tensor: encoders, its tokenizer, and functions that generate data, implemented in `bpejit.t2t`."""
 
-from bpejit.t2t import word_tokenizer as tokenizer  # noqa: F401 - a public name
+from bpejit.t2t.datagen import published_functions as tokenizer  # noqa: F401 - a public name
+from bpejit.t2t.datagen.published_functions import (
+    text2text_generate_encoded as text2text_generate_encoded,
+    text2text_txt_iterator as text2text_txt_iterator,
+    txt_line_iterator as txt_line_iterator,
+)
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder as SubwordTextEncoder, TokenCounter as TokenCounter
 from bpejit.t2t.text_encoders import (
     EOS as EOS,

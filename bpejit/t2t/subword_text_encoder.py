@@ -9,6 +9,7 @@ of Python's `unicodedata`, as in the published code.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import os
 import sys
@@ -40,10 +41,10 @@ from bpejit.t2t.vocabulary_building import (
 
 ReportIteration = Callable[[int], None]
 
+_logger = logging.getLogger("bpejit.subword")
+
 _LINE_BREAK = '"\\n"'
 """Representation of the subtoken "\n" in a vocabulary file. No other subtoken is written in double quotes."""
-
-_BATCH_BYTES = 1 << 22
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -199,23 +200,7 @@ class SubwordTextEncoder(TextEncoder):
             If an argument is invalid.
         """
         counter = TokenCounter()
-        batch: list[bytes] = []
-        size = 0
-        for index, item in enumerate(arguments.texts("generator", generator)):
-            text = native_text(item, f"generator[{index}]")
-            try:
-                data = text.encode()
-            except UnicodeEncodeError:
-                data = b"\n"
-            if b"\n" in data:  # here a newline is a character of the text
-                counter.add_text(text)
-                continue
-            batch.append(data)
-            size += len(data) + 1
-            if size > _BATCH_BYTES:
-                counter.add_lines(b"\n".join(batch))
-                batch, size = [], 0
-        counter.add_lines(b"\n".join(batch))
+        counter.add_texts(generator, "generator")
         return cls.build_to_target_size(
             target_size, counter.counts(), 1, 1000,
             max_subtoken_length=max_subtoken_length, reserved_tokens=reserved_tokens,
@@ -266,6 +251,7 @@ class SubwordTextEncoder(TextEncoder):
         def find(builder: SubtokenBuilder, num_iterations: int) -> Subtokens:
             def bisect(low: float, high: float) -> Subtokens:
                 middle = (low + high) // 2
+                _logger.info("Trying min_count %d", middle)
                 found = builder.build(math.ceil(middle), num_iterations, report)
                 if abs(found.size - target) * 100 < target or low >= high or middle < 2:
                     return found
@@ -355,8 +341,13 @@ class SubwordTextEncoder(TextEncoder):
 
     # -- files
 
+    def dump(self) -> None:
+        """Print each subtoken that texts are encoded to, with its id, in one line."""
+        entries = sorted((token_id, string) for string, token_id in self._subtoken_string_to_id.items())
+        sys.stdout.write(", ".join(f"{token_id} : '{string}'" for token_id, string in entries) + "\n")
+
     def store_to_file(
-        self, filename: str | os.PathLike[str], add_single_quotes: bool = True, *, overwrite: bool = False
+        self, filename: str | os.PathLike[str], add_single_quotes: bool = True, *, overwrite: bool = True
     ) -> None:
         """Write the vocabulary, one subtoken per line, in order of id.
 
@@ -367,7 +358,7 @@ class SubwordTextEncoder(TextEncoder):
         add_single_quotes : bool
             Whether to enclose subtokens in single quotes, which preserve leading and trailing white space.
         overwrite : bool
-            Whether to replace an existing file. Otherwise an existing file is an error.
+            Whether to replace an existing file, as the published code does. Otherwise an existing file is an error.
 
         Raises
         ------

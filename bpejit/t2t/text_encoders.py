@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.errors import (
-    CorpusError,
-    OptionError,
-    OutputError,
-    TokenIdError,
-    TokenizerFormatError,
-    shorten,
-)
+from bpejit.errors import CorpusError, OptionError, OutputError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.storage.files import read_file, replacing
 from bpejit.storage.outputs import check_outputs
 
@@ -288,14 +281,14 @@ class TokenTextEncoder(TextEncoder):
         """The number of tokens, including reserved tokens."""
         return len(self._id_to_token)
 
-    def store_to_file(self, filename: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def store_to_file(self, filename: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Write the vocabulary, one token per line, in order of id, including the reserved tokens.
 
         Parameters
         ----------
         filename : path
         overwrite : bool
-            Whether to replace an existing file. Otherwise an existing file is an error.
+            Whether to replace an existing file, as the published code does. Otherwise an existing file is an error.
 
         Raises
         ------

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,8 +20,12 @@ from bpejit.errors import CorpusError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
 from bpejit.kernels.t2t import subtoken_encoding as kernels, subtoken_tree
 from bpejit.t2t import word_tokenizer
-from bpejit.t2t.text_encoders import RESERVED_TOKENS
+from bpejit.t2t.text_encoders import RESERVED_TOKENS, native_text
 from bpejit.t2t.word_tokenizer import CODE_POINTS
+
+_logger = logging.getLogger("bpejit.subword")
+
+_BATCH_BYTES = 1 << 22
 
 _BLOCK_SPANS = 1 << 15
 
@@ -167,6 +172,26 @@ class TokenCounter:
             for token in word_tokenizer.encode(text):
                 self._others[token] = self._others.get(token, 0) + 1
 
+    def add_texts(self, texts: Iterable[str | bytes], name: str = "texts") -> None:
+        """Count the tokens of several texts, in batches; `name` is that of the argument, for messages."""
+        batch: list[bytes] = []
+        size = 0
+        for index, item in enumerate(arguments.texts(name, texts)):
+            text = native_text(item, f"{name}[{index}]")
+            try:
+                data = text.encode()
+            except UnicodeEncodeError:
+                data = b"\n"
+            if b"\n" in data:  # here a newline is a character of the text
+                self.add_text(text)
+                continue
+            batch.append(data)
+            size += len(data) + 1
+            if size > _BATCH_BYTES:
+                self.add_lines(b"\n".join(batch))
+                batch, size = [], 0
+        self.add_lines(b"\n".join(batch))
+
     def _add(self, data: bytes | bytearray, *, by_lines: bool) -> None:
         check_size(len(data))
         text, stop = padded_text(data)
@@ -299,6 +324,7 @@ class SubtokenBuilder:
         matched = np.ones(self._n_nodes, dtype=np.int32)
         n_selected = 0
         for iteration in range(num_iterations):
+            _logger.info("Iteration %d", iteration)
             # The vocabulary built by an iteration contains the reserved tokens; the initial one, the alphabet, does not.
             reserved = self._reserved_lengths if iteration else self._reserved_lengths[:0]
             subtoken_tree.segment_tokens(self._starts, self._counts, self._leaf, matched, reserved, weights)
@@ -308,6 +334,7 @@ class SubtokenBuilder:
                 self._parent, self._depth, self._n_nodes, min_count, weights, remaining, matched
             )
             self._n_iterations += 1
+            _logger.info("vocab_size = %d", len(self._reserved) + len(self._alphabet) + n_selected)
             if report is not None:
                 report(self._n_iterations)
         nodes = np.flatnonzero((remaining >= min_count) | (self._depth == 1))

@@ -185,7 +185,7 @@ def test_python_functions_refuse_existing_outputs(work):
         lambda **options: tokenizer.save("pair", format="gpt2", **options),
         lambda **options: tokenizer.encode_files("corpus.txt", "tokens.bin", **options),
         lambda **options: tokenizer.decode_file("tokens.bin", "old", **options),
-        lambda **options: encoder.store_to_file("vocab.subwords", **options),
+        lambda overwrite=False: encoder.store_to_file("vocab.subwords", overwrite=overwrite),
         lambda **options: encode_subwords(encoder, "corpus.txt", "ids.bin", **options),
         lambda **options: decode_subwords(encoder, "ids.bin", "old", **options),
     ]

@@ -225,8 +225,12 @@ def test_examples_of_page_and_help(tmp_path):
     for name in ("source", "target"):
         assert (work / f"{name}.back.txt").read_bytes() == (work / f"{name}.txt").read_bytes()
     pieces = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(pieces) == 2
-    checks = (f"assert first == {lines[0].decode()!r}", "assert text == 'The same ids as ever.'")
+    checks = (
+        f"assert first == {lines[0].decode()!r}",
+        "assert text == 'The same ids as ever.'",
+        "assert all(sample['targets'][-1] == 1 for sample in encoded)",
+    )
+    assert len(pieces) == 3
     for piece, check in zip(pieces, checks, strict=True):
         subprocess.run([sys.executable, "-c", piece + check], cwd=work, env=environment, timeout=600, check=True)
 

@@ -58,7 +58,9 @@ def test_listed_tokens(tmp_path):
     encoder.store_to_file(tmp_path / "tokens")
     assert (tmp_path / "tokens").read_bytes() == b"<pad>\n<EOS>\nlow\nlower\nlow\n"
     with pytest.raises(OutputError):
-        encoder.store_to_file(tmp_path / "tokens")
+        encoder.store_to_file(tmp_path / "tokens", overwrite=False)
+    TokenTextEncoder(None, vocab_list=["new"]).store_to_file(tmp_path / "tokens")
+    assert (tmp_path / "tokens").read_bytes() == b"<pad>\n<EOS>\nnew\n"
     encoder.store_to_file(tmp_path / "tokens", overwrite=True)
     again = TokenTextEncoder(tmp_path / "tokens", reverse=True, replace_oov="lower", num_reserved_ids=0)
     assert again.encode("low new") == [3, 4]

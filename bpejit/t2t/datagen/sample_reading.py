@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -127,7 +128,15 @@ def read_line_ranges(
         The number of the first line, from 1; by default the lines before it are counted if a message needs it.
     """
     blocks = [read_range(path, start, stop - start) for path, start, stop in zip(paths, starts, stops, strict=True)]
-    return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]))
+    # As published, tags are removed if the names of all files end in "sgm"; those of other pairs may be in other lines.
+    tagged = not layout.paired and all(path.endswith("sgm") for path in paths)
+    return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]), tagged)
+
+
+def _segments(lines: FeatureTexts) -> FeatureTexts:
+    """Return the texts within `<seg ...>` and `</seg>`, and empty texts for other lines, which have other tags."""
+    found = (re.fullmatch(rb"<seg[^>]*>(.*)</seg>", line) for line in lines.texts())
+    return texts_from_list([segment[1].strip() if segment else b"" for segment in found])
 
 
 def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
@@ -135,7 +144,9 @@ def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int
     return _parse_lines(layout, [data], path, lambda: first_line)
 
 
-def _parse_lines(layout: Layout, blocks: Sequence[bytes], path: str, first_line: Callable[[], int]) -> SampleBlock:
+def _parse_lines(
+    layout: Layout, blocks: Sequence[bytes], path: str, first_line: Callable[[], int], tagged: bool = False
+) -> SampleBlock:
     blocks = list(map(terminated, blocks))
     skips = _Skips(path, lambda index: f"line {first_line() + index}", layout)
     if layout.form == TABBED:
@@ -145,6 +156,11 @@ def _parse_lines(layout: Layout, blocks: Sequence[bytes], path: str, first_line:
     else:
         texts = {name: texts_from_lines(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
         indices = np.arange(len(texts[layout.names[0]]))
+        if tagged:
+            texts = {name: _segments(some) for name, some in texts.items()}
+            chosen = ~np.logical_and.reduce([some.is_empty() for some in texts.values()])
+            indices = indices[chosen]
+            texts = {name: some.select(chosen) for name, some in texts.items()}
     return skips.without_empty(texts, indices)
 
 

@@ -120,12 +120,7 @@ class SampleChunker:
                 yield replace(chunk, unit=unit.number, split=unit.split, index=index)
 
 
-def range_chunks(
-    layout: Layout,
-    paths: tuple[str, ...],
-    cuts: Array,
-    lines: Array | None = None,
-) -> Iterator[SampleChunk]:
+def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: Array, lines: Array | None = None) -> Iterator[SampleChunk]:
     """Yield ranges of plain text or JSON lines in files.
 
     Parameters
@@ -202,13 +197,7 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
             raise ends_early(short.path, source.path, first - 1, _unit_name(source))
 
 
-def ends_early(
-    short: str,
-    longer: str,
-    found: int,
-    unit: str = "line",
-    total: int | None = None,
-) -> CorpusError:
+def ends_early(short: str, longer: str, found: int, unit: str = "line", total: int | None = None) -> CorpusError:
     """Return the error for a side of pairs that ends before the other one."""
     more = f"and `{longer}` has {total:,} of them" if total is not None else f"and `{longer}` goes on"
     last = f"ends after {unit} {found:,}" if found else "is empty"
@@ -276,11 +265,7 @@ def plan_inputs(
     return [SampleUnit(number, split, chunks, size) for number, (chunks, size) in enumerate(planned, first)]
 
 
-def _plan_sources(
-    sources: tuple[Source, ...],
-    layout: Layout,
-    unit_bytes: int,
-) -> Iterator[tuple[Chunks, int | None]]:
+def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
     """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
     first = sources[0]
     plain = TEXT if layout.form != RECORDS else JSON_LINES

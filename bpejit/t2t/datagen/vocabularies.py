@@ -130,14 +130,7 @@ def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
             )
 
 
-def _build(
-    problem: Problem,
-    feature: str,
-    path: Path,
-    data_dir: Path,
-    tmp_dir: Path,
-    report: Progress,
-) -> None:
+def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: Path, report: Progress) -> None:
     """Build and store a vocabulary; other processes that need it wait."""
     if problem.vocab_type == VocabType.TOKEN:
         # A problem may create it when it is asked for samples, as published problems do.
@@ -169,12 +162,7 @@ def _build(
             tokenizer.save(path)
             return
         counter = TokenCounter()
-        for some in texts:
-            if some.are_lines:
-                counter.add_lines(some.lines)
-            else:
-                for text in some.texts():
-                    counter.add_text(text.decode("utf-8", "surrogateescape"))
+        counter.add_texts(text.decode("utf-8", "surrogateescape") for some in texts for text in some.texts())
         counts = counter.counts()
         if not counts:
             raise CorpusError(
@@ -187,7 +175,7 @@ def _build(
             max_subtoken_length=problem.max_subtoken_length,
             reserved_tokens=special,
             report=lambda done: report("build", done, None, "iterations"),
-        ).store_to_file(path)  # fmt: skip
+        ).store_to_file(path, overwrite=False)  # fmt: skip
 
 
 def _building_folder(path: Path) -> Path:
