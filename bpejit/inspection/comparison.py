@@ -26,7 +26,6 @@ from bpejit.inspection.token_counts import (
     InputCounts,
     count_inputs,
     given_models,
-    listed_tokenizers,
     repeatable_inputs,
 )
 from bpejit.inspection.token_rows import ShownText, token_rows
@@ -114,7 +113,7 @@ def compare(
     """
     n_rows = arguments.whole_number("count", count, least=0)
     most = arguments.whole_number("n_texts", n_texts, least=0)
-    given = given_models([first, second])
+    given = given_models(first, [second])
     names = tokenizer_names([entry.path for entry in given], options["names"])
     titles = [f"{letter} {shown_name(name, 30)}" for letter, name in zip("AB", names, strict=True)]
     work = checked_work(options)
@@ -268,7 +267,7 @@ def report(
     ------
     ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
     """
-    given = given_models([tokenizer, *listed_tokenizers(against)])
+    given = given_models(tokenizer, against)
     names = tokenizer_names([entry.path for entry in given], options["names"])
     work = checked_work(options)
     tokenizers = []

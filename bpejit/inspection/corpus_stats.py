@@ -22,7 +22,6 @@ from bpejit.inspection.token_counts import (
     TokenCounts,
     count_inputs,
     given_models,
-    listed_tokenizers,
     repeatable_inputs,
     text_figures,
 )
@@ -193,7 +192,7 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
 
 
 class Stats(Shown):
-    """The statistics of a tokenizer on a corpus, as `bpejit.stats` returns them."""
+    """The statistics of a tokenizer on a corpus; `rows` has the figures of each file or label, and then those of all."""
 
 
 def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -> Iterator[Table | str]:
@@ -269,7 +268,7 @@ def stats(
     """
     n_shown = arguments.whole_number("count", count, least=0)
     scripts = arguments.flag("by_script", by_script)
-    tokenizers = given_models([tokenizer, *listed_tokenizers(against)])
+    tokenizers = given_models(tokenizer, against)
     names = options["names"]
     tokenizer_names([given.path for given in tokenizers], names)  # checks them before the work
     work = checked_work(options)

@@ -69,8 +69,8 @@ class GivenModel:
     model: Model
 
 
-def given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:
-    """Return the models of tokenizers.
+def given_models(first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokenizer] = ()) -> list[GivenModel]:
+    """Return the models of a tokenizer and of others, of which there may be one or a list.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:
     """
     found = []
     n_objects = 0
-    for given in tokenizers:
+    for given in [first, *(others if isinstance(others, (list, tuple)) else [others])]:
         model = getattr(given, "model", None)
         if isinstance(model, Model):
             n_objects += 1
@@ -89,11 +89,6 @@ def given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:
             expected = "a Tokenizer, or the path of one"
             raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")
     return found
-
-
-def listed_tokenizers(value: Any) -> list[Any]:
-    """Return the tokenizers of the argument `against`: one, or a sequence of them."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 @contextmanager
