@@ -158,6 +158,8 @@ class ProgressBar:
     def close(self) -> None:
         """Stop the bar."""
         if self._bar is not None:
+            if self._display is not None:
+                self._show_in_notebook(self._bar, ended=True)
             self._bar.stop()
             self._bar = None
 
