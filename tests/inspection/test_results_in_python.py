@@ -108,7 +108,6 @@ def browser():
 
 @pytest.mark.slow
 def test_links_of_a_framed_report_stay_in_the_frame(browser, tokenizers, tmp_path):
-    pytest.importorskip("matplotlib")
     (tmp_path / "book.html").write_text(bpejit.report(tokenizers[0])._repr_html_(), encoding="utf-8")
     browser.get((tmp_path / "book.html").as_uri())
     browser.switch_to.frame(browser.find_element("css selector", "iframe"))
