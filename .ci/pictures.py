@@ -101,7 +101,7 @@ def main(out: Path) -> None:
         show(f"<div id=shot style='{style}'>{cells}</div>", "notebook.png")
 
         bpejit.train([folder / "english.txt"], vocab_size=8192, pattern="cl100k").save(folder / "english")
-        names = ("--name", "mixed", "--name", "English only")
+        names = ("--name", "mixed-8k", "--name", "english-8k")
         run("report", "tokenizer", *texts, "--against", "english", *names, "--out", "report.html", folder=folder)
         resize(driver, 1000, 780)
         driver.get((folder / "report.html").as_uri())
@@ -114,7 +114,7 @@ def main(out: Path) -> None:
         driver.execute_script(f"document.querySelectorAll('{others}').forEach(one => one.remove())")
         style = (
             "main { margin-top: 16px; } #samples { padding-top: 12px; } footer { display: none; } "
-            ".sample { max-height: calc(5lh + 20px); overflow: hidden; }"
+            ".sample { max-height: calc(5lh + 10px); padding-bottom: 0; overflow: hidden; }"
         )
         driver.execute_script(f"document.querySelector('style').append('{style}')")
         save("report.png", element="body")

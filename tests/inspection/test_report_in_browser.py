@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 import pytest
@@ -102,6 +104,7 @@ def test_content_of_a_large_vocabulary(browser, large):
     open_page(browser, address)
     assert console_errors(browser) == []
     assert element(browser, "h1").text == "large"
+    assert Path(urlsplit(address).path).stat().st_size < 2_000_000
     assert element(browser, "#status").text == "256,001 of 256,001 tokens"
     assert len(browser.find_elements("css selector", ".row")) < 60
     assert len(browser.find_elements("css selector", "figure svg")) == 8

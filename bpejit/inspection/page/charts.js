@@ -111,7 +111,7 @@
         const name = add(svg, "text", { x: label.x, y: label.at + 4, class: `name c${label.index % 6}` }, short[label.index]);
         if (short[label.index] !== names[label.index]) add(name, "title", {}, names[label.index]);
         const end = x.place(chart.series[label.index][0].at(-1));
-        if (!onGround && end < right - 12) add(svg, "line", { x1: end + 4, x2: right + 4, y1: ends[label.index], y2: label.at, class: `leader c${label.index % 6}` });
+        if (!onGround && end < right - 12 && Math.abs(ends[label.index] - label.at) < 6) add(svg, "line", { x1: end + 4, x2: right + 4, y1: ends[label.index], y2: label.at, class: `leader c${label.index % 6}` });
         if (onGround) add(svg, "line", { x1: label.x - 18, x2: label.x - 4, y1: label.at, y2: label.at, class: `line c${label.index % 6} l${label.index % 3}` });
       }
     }
