@@ -229,9 +229,9 @@
   const lines = (id, title, x, y, series) => charts.push({ id, title, kind: "lines", x, y, series });
   const bars = (id, title, format, rows, series) => charts.push({ id, title, kind: "bars", format, rows, series });
 
-  // Show bytes per token of those texts or scripts that have a share of the first text, and no more than can be read.
+  // Show bytes per token of the texts or scripts that have at least a share of the text, but not more bars than can be read.
   function ratios(id, title, list, key, labels, least) {
-    const chosen = stats[0][list].map((row, at) => [row, labels[at]]).filter(([row]) => row.tokens && row.bytes >= least * stats[0].total.bytes).slice(0, 40);
+    const chosen = stats[0][list].map((row, at) => [row, labels[at]]).filter(([row]) => row.tokens && row.bytes >= least * stats[0].total.bytes).slice(0, Math.min(40, Math.ceil(90 / names.length)));
     const all = stats.map((of) => new Map(of[list].map((row) => [row[key], row.bytes_per_token])));
     const series = all.map((of) => chosen.map(([row]) => (of.has(row[key]) ? of.get(row[key]) : null)));
     if (chosen.length > 1) bars(id, title, "ratio", chosen.map(([, label]) => label), series);

@@ -43,18 +43,19 @@ const nameOf = (parent, index) => add(parent, "span", { class: `name c${index % 
   } else {
     const total = totals[0];
     names.slice(1).forEach((name, index) => {
-      const difference = 1 - total.tokens / Math.max(totals[index + 1].tokens, 1);
-      const size = formats.share(Math.abs(difference));
-      if (index) lead.append(" and ");
-      if (Math.abs(difference) < 0.0005) add(lead, "b", {}, "as many tokens");
-      else add(lead, "b", {}, `${size} ${difference > 0 ? "fewer" : "more"} tokens`);
-      lead.append(`${Math.abs(difference) < 0.0005 ? " as " : " than "}${name}`);
+      const ratio = total.tokens / Math.max(totals[index + 1].tokens, 1);
+      const size = formats.share(Math.abs(1 - ratio));
+      if (index) lead.append(index < names.length - 2 ? ", " : " and ");
+      const same = Math.abs(1 - ratio) < 0.0005;
+      const count = same ? "as many tokens" : ratio >= 2 ? `${ratio.toFixed(1)} times as many tokens` : `${size} ${ratio < 1 ? "fewer" : "more"} tokens`;
+      add(lead, "b", {}, count);
+      lead.append(`${same || ratio >= 2 ? " as " : " than "}${name}`);
     });
     if (names.length === 1) add(lead, "b", {}, `${formats.exact(total.bytes_per_token)} bytes per token`);
     lead.append(names.length === 1 ? ` on this corpus, with ${formats.share(total.vocab_share)} of the vocabulary.` : " on this corpus.");
     const column = (field, format) => totals.map((of) => shown(of[field], format));
     cards.push(["Bytes per token", column("bytes_per_token", "exact"), `${shown(total.characters_per_token, "exact")} characters, ${shown(total.words_per_token, "exact")} words`]);
-    cards.push(["Tokens of the text", column("tokens", "short"), `of ${formats.short(total.bytes)}B of text`]);
+    cards.push(["Tokens of the text", column("tokens", "short"), `of ${formats.short(total.bytes)}${total.bytes < 1e6 ? " bytes" : "B"} of text`]);
     cards.push(["Vocabulary used", column("vocab_share", "share"), `${formats.count(total.unused_tokens)} tokens do not occur`]);
   }
   for (const [title, values, note] of cards) {
@@ -76,12 +77,12 @@ const nameOf = (parent, index) => add(parent, "span", { class: `name c${index % 
 // Fill a cell for each value, and mark the best if they differ. The sign says whether larger or smaller ones are better.
 function addValues(row, values, format, sign, labels) {
   const texts = values.map((value) => shown(value, format));
-  const known = values.filter((value) => value !== null && value !== undefined).map((value) => sign * value);
-  const best = sign && new Set(texts).size > 1 ? Math.max(...known) : null;
-  values.forEach((value, index) => {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  const best = sign && new Set(texts).size > 1 ? shown(sign * Math.max(...known.map((value) => sign * value)), format) : null;
+  texts.forEach((text, index) => {
     const cell = add(row, "td", { "data-label": labels[index] });
-    if (best !== null && value !== null && sign * value === best) add(cell, "b", { class: "best", title: "the best of the row" }, texts[index]);
-    else cell.textContent = texts[index];
+    if (text === best) add(cell, "b", { class: "best", title: "the best of the row" }, text);
+    else cell.textContent = text;
   });
 }
 
