@@ -41,7 +41,7 @@ def report(
     reading: dict[str, Any],
     work: dict[str, Any],
 ) -> None:
-    """Write a page about a tokenizer, with charts and all its tokens.
+    """Write a page about a tokenizer, with charts and all tokens.
 
     The page has figures, charts, all tokens with their counts and merge trees, and sample texts.
     INPUT is files or globs, or - for standard input.
@@ -51,7 +51,7 @@ def report(
     Example:
         bpejit report tokenizer corpus.txt --out report.html
         bpejit report tokenizer corpus.txt --against my-tokenizer --out both.html
-        bpejit report tokenizer corpus.txt --against my-tokenizer --name new --name old -o named.html
+        bpejit report tokenizer --against my-tokenizer --name A --name B -o b.html
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]

@@ -12,7 +12,7 @@ import sys
 import pytest
 import twins
 from conftest import DATA, ROOT, tracked_files
-from helpers.cli import COMMANDS, ENVIRONMENT, MODULE
+from helpers.cli import COMMANDS, ENVIRONMENT, MODULE, invoke
 
 import bpejit
 from bpejit import kernels
@@ -144,6 +144,21 @@ def test_every_command_has_help_with_an_example():
         assert re.search(rf"^ *bpejit {name}\b", (command.help or "").partition("Example:")[2], re.MULTILINE), name
         for parameter in command.params:
             assert parameter.param_type_name == "argument" or parameter.help, (name, parameter.name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke(*name.split(), "--help").stdout.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+
+
+def test_descriptions_of_commands_are_lines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = invoke("--help").stdout
+    for name in (name for name in COMMANDS if " " not in name):
+        assert re.search(rf"^  {name} +{re.escape(COMMANDS[name].get_short_help_str(100))}$", text, re.MULTILINE)
 
 
 def test_no_machine_specific_paths():
