@@ -664,7 +664,7 @@ class Tokenizer:
         from bpejit.corpus.contents import Contents
         from bpejit.jobs.file_encoding import encode_files
         from bpejit.jobs.job_options import check_job_options, check_token, describe_call
-        from bpejit.tokenfiles.output_format import output_format
+        from bpejit.tokenfiles.opening import output_format
 
         passed = locals() | options
         command = getattr(options["progress"], "command", "")

@@ -28,8 +28,7 @@ from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_
 from bpejit.jobs.job_totals import Totals
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.tokenfiles.opening import check_columns, check_packing, check_token_outputs, token_writer
-from bpejit.tokenfiles.output_format import check_suffix
+from bpejit.tokenfiles.opening import check_columns, check_packing, check_suffix, check_token_outputs, token_writer
 
 
 @dataclass(frozen=True, kw_only=True)

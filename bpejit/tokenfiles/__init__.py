@@ -4,10 +4,10 @@ A format is a class with the interface of `bpejit.tokenfiles.base.TokenFileForma
 class, and add its location to `bpejit.tokenfiles.registry`, or call `register` from outside the package. `encode_files`,
 `decode_file`, `open_tokens` and the commands then accept its name.
 
-`opening` opens a file for reading and writing, and `output_format` chooses the format to write. `described_format` is the
-template of formats. Most map one array of ids: `mapped_format` is theirs (`mapping`, `mapped_tokens`), and `bin_files`,
-`npy_files` with `npy_header`, `megatron_files`, `llmc_files` and `datatrove_files` are such; `parquet_files` and `arrow_files`
-have rows, and `text_files` lines.
+`opening` opens a file for reading and writing, and chooses the format to write. `described_format` is the template of formats.
+Most map one array of ids: `mapped_format` is theirs (`mapping`, `mapped_tokens`), and `bin_files`, `npy_files` with
+`npy_header`, `megatron_files`, `llmc_files` and `datatrove_files` are such; `parquet_files` and `arrow_files` have rows, and
+`text_files` lines.
 
 Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
 Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is

@@ -12,8 +12,7 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
-from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, token_inputs, token_writer
-from bpejit.tokenfiles.output_format import output_format
+from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
 
 

@@ -13,8 +13,7 @@ from helpers.token_files import END, byte_tokenizer, write_documents
 
 import bpejit
 from bpejit.errors import OptionError
-from bpejit.tokenfiles.opening import format_of, open_tokens
-from bpejit.tokenfiles.output_format import check_suffix, output_format
+from bpejit.tokenfiles.opening import check_suffix, format_of, open_tokens, output_format
 
 
 @pytest.mark.parametrize(
