@@ -27,12 +27,7 @@ from typing import Any
 
 from bpejit.errors import OutputError
 from bpejit.storage.files import write_error
-from bpejit.storage.temporary import name_new, remove, sync_file, sync_folders, taken
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from bpejit.storage.temporary import is_linked, name_new, remove, sync_file, sync_folders, taken, try_lock
 
 JOB_FOLDER = ".bpejit-job"
 """The name of the folder of an unfinished job, or, beside a single output, its end."""
@@ -62,8 +57,6 @@ _HASHED_BYTES = 1 << 20
 _LOCK_MODE = os.O_RDWR | os.O_CREAT
 
 _PART = re.compile(r"part-\d+-of-\d+")
-
-_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
 
 
 def job_folder(out: Path, *, per_input: bool = False) -> Path:
@@ -265,25 +258,14 @@ def _open_lock(path: Path, *, creates: bool) -> int:
 
 def _take(descriptor: int, path: Path, what: str) -> bool:
     """Lock a file; return False if it lost its name in between."""
-    if fcntl is None:
-        return True
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_ATTEMPT_SECONDS)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            continue
-        except OSError as cause:
-            if cause.errno not in _NO_LOCKS:
-                raise
-            break
-    else:
-        raise LockHeldError(
-            f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
-        )
-    return os.fstat(descriptor).st_nlink > 0 and path.exists()
+        if try_lock(descriptor) is not False:
+            return is_linked(descriptor) and path.exists()
+    raise LockHeldError(
+        f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
+    )
 
 
 def is_held(folder: Path) -> bool:

@@ -37,6 +37,8 @@ _NAME = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.tmp", re.DOT
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EROFS}
 """Errors of file systems that cannot flush, such as some network and user-space file systems."""
 
+_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
+
 _NO_BOOT = "0" * 12
 
 
@@ -77,6 +79,28 @@ def lock(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
+def try_lock(descriptor: int, *, shared: bool = False) -> bool | None:
+    """Lock an open file until it is closed, without waiting; with `shared`, several processes may.
+
+    Return False if another process holds the lock, and None if the platform or the file system has no locks.
+
+    Raises
+    ------
+    OSError
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as cause:
+        if cause.errno not in _NO_LOCKS:
+            raise
+        return None
+    return True
+
+
 def is_linked(descriptor: int) -> bool:
     """Return True if an open file still has a name."""
     return os.fstat(descriptor).st_nlink > 0
@@ -104,17 +128,11 @@ def taken(path: Path, *, shared: bool = False) -> Iterator[bool | None]:
         yield None
         return
     try:
-        if fcntl is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            yield None
-            return
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            state: bool | None = True if is_linked(descriptor) else None
-        except BlockingIOError:
-            state = False
-        except OSError:
-            state = None
-        yield state
+        state = None
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                state = try_lock(descriptor, shared=shared)
+        yield None if state and not is_linked(descriptor) else state
     finally:
         os.close(descriptor)
 
