@@ -84,11 +84,9 @@ def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], pa
     if difference is None and left.kept and not options.overwrite:
         raise OutputError(_unfinished(remains))
     if difference is not None and ((options.resume and left.kept) or may_be_at_work) and not options.overwrite:
-        expected = (
-            "expected the same job: wait if it is at work; otherwise"
-            if may_be_at_work
-            else "expected the same job to resume it:"
-        )
+        expected = "expected the same job to resume it:"
+        if may_be_at_work:
+            expected = "expected the same job: wait if it is at work; otherwise"
         raise OutputError(f"{remains}, but {difference}; {expected} {continuing(begun)}, or start again with `overwrite=True`")
     say(f"removed {store.clear(left)} in `{store.folder}`, which an unfinished run left")
     return parts

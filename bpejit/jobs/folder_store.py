@@ -92,7 +92,9 @@ class FolderStore(Store):
             self.folder.mkdir(parents=True, exist_ok=True)
             return claim_record(self.folder / MANIFEST, dict(fields), synced=fields["parts"] > 1)
         except OSError as cause:
-            raise cause if isinstance(cause, OutputError) else write_error(str(self.folder), cause) from cause
+            if isinstance(cause, OutputError):
+                raise
+            raise write_error(str(self.folder), cause) from cause
 
     def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
         """Check the outputs (see `JobOutputs.check`)."""

@@ -60,12 +60,14 @@ class Totals(_Amounts):
     def of_manifest(cls, fields: Mapping[str, Any], *, tokens: str = "tokens", documents: str = "documents") -> Totals | None:
         """Return the totals in the manifest of a complete job; None if it is broken. The keywords are the names of fields."""
         try:
-            n_tokens, n_documents, n_bytes, skipped = (
-                int(fields[name]) for name in (tokens, documents, "bytes_read", "skipped")
+            return cls(
+                tokens=int(fields[tokens]),
+                documents=int(fields[documents]),
+                bytes=int(fields["bytes_read"]),
+                skipped=Skipped(int(fields["skipped"])),
             )
         except (KeyError, TypeError, ValueError):
             return None
-        return cls(tokens=n_tokens, documents=n_documents, bytes=n_bytes, skipped=Skipped(skipped))
 
 
 @dataclass

@@ -122,7 +122,15 @@ def run_part(
             say("all parts are complete, and another process joins them")
         seconds.finish += working_time() - before
     whole = totals if finished is None else finished.totals
-    return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=totals.bytes - kept.bytes)
+    return JobResult(
+        whole,
+        finished,
+        units=len(plan.mine),
+        kept=kept.units,
+        missing=missing,
+        seconds=seconds,
+        new_bytes=totals.bytes - kept.bytes,
+    )
 
 
 def _run_in_scratch(
@@ -193,7 +201,14 @@ def _run_parts(
         new_bytes += result.new_bytes
         seconds += result.seconds
     return JobResult(
-        result.totals, result.finished, len(plan.units), kept.units, result.missing, seconds, parts=parts, new_bytes=new_bytes
+        result.totals,
+        result.finished,
+        units=len(plan.units),
+        kept=kept.units,
+        missing=result.missing,
+        seconds=seconds,
+        parts=parts,
+        new_bytes=new_bytes,
     )
 
 

@@ -203,15 +203,20 @@ class UrlStore(UrlFiles, Store):
 
     def kept_part(self, part: int, parts: int) -> Totals:
         """Return the totals of a part, which is stored when it is complete."""
-        return Totals() if part in self.missing_parts(parts) else self._totals(part, parts)
+        if part in self.missing_parts(parts):
+            return Totals()
+        return self._totals(part, parts)
 
     def kept_parts(self, parts: int) -> list[Totals]:
         """Return the totals of each part."""
-        missing = {*self.missing_parts(parts)}
-        return [Totals() if part in missing else self._totals(part, parts) for part in range(parts)]
+        found = [Totals() for _ in range(parts)]
+        for part in {*range(parts)} - {*self.missing_parts(parts)}:
+            found[part] = self._totals(part, parts)
+        return found
 
     def _totals(self, part: int, parts: int) -> Totals:
-        return Totals.from_json(self.read_head(part, parts)[0]["totals"])
+        fields, _ = self.read_head(part, parts)
+        return Totals.from_json(fields["totals"])
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
         """Remove a finished part, if it may be replaced."""
