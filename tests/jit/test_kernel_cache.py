@@ -77,7 +77,7 @@ def test_edit_in_another_file_is_detected(tmp_path):
     edit("0xD6E8FEB86659FD95", "0xD6E8FEB86659FD93")
     assert run() == first._replace(compiled=False)
     # Uninstalling the package leaves no files, since the cache is outside of it.
-    sources = (".py", ".typed", ".js", ".css")
+    sources = (".py", ".typed", ".html", ".js", ".css")
     assert not [path for path in (tmp_path / "bpejit").rglob("*") if path.is_file() and path.suffix not in sources]
 
 
