@@ -2,6 +2,9 @@
 
 from bpejit.t2t.datagen import published_functions as tokenizer  # noqa: F401 - a public name
 from bpejit.t2t.datagen.published_functions import (
+    generate_files as generate_files,
+    get_or_generate_vocab as get_or_generate_vocab,
+    shuffle_dataset as shuffle_dataset,
     text2text_generate_encoded as text2text_generate_encoded,
     text2text_txt_iterator as text2text_txt_iterator,
     txt_line_iterator as txt_line_iterator,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import tarfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import data_text
-from helpers.published_records import published_data
+from helpers.published_records import frame_record, published_data, serialize_example
 from hypothesis import given, strategies as st
-from twins.subwords import drop_spaces, split_words
+from twins.subwords import bisect_subtokens, drop_spaces, split_words
 
 import bpejit
 from bpejit import subword
-from bpejit.errors import OutputError
-from bpejit.subword import SubwordTextEncoder, tokenizer
+from bpejit.errors import CorpusError, OutputError
+from bpejit.subword import RESERVED_TOKENS, SubwordTextEncoder, generate_files, shuffle_dataset, tokenizer
 from bpejit.t2t.tfrecords import parse_example
 
 FILES = st.lists(st.text(alphabet="ab \té\u3000\r\n,1_", max_size=20), max_size=3)
@@ -105,6 +107,30 @@ def test_search_for_a_vocabulary_is_logged(log: pytest.LogCaptureFixture) -> Non
     assert f"vocab_size = {encoder.vocab_size}" in log.messages
 
 
+@pytest.mark.compiled
+def test_vocabulary_of_a_folder(tmp_path: Path) -> None:
+    lines = [line.strip() for line in data_text("prose.txt")[:30_000].decode().split("\n")]
+    text = "\n".join(lines) + "\n"
+    (tmp_path / "inner.txt").write_text(text, encoding="utf-8")
+    with tarfile.open(tmp_path / "texts.tgz", "w:gz") as archive:
+        archive.add(tmp_path / "inner.txt", "folder/inner.txt")
+    step = int(len(text.encode()) / 10_000 / 2) + 1
+    chosen, left = [], 10_000
+    for line in lines[step - 1 :: step]:
+        if left > 0:
+            chosen.append(line)
+            left -= len(line)
+    expected = bisect_subtokens(count(chosen * 2), 300, 1, 1000, RESERVED_TOKENS, 12)
+    sources = [(str(tmp_path / "texts.tgz"), ["inner.txt", "folder/inner.txt"])]
+    arguments: tuple[Any, ...] = (tmp_path, "vocab", 300, sources, 1e4, 12)
+    built = subword.get_or_generate_vocab(tmp_path / "data", *arguments)
+    assert list(built.all_subtoken_strings) == expected
+    assert SubwordTextEncoder(tmp_path / "data" / "vocab").sha256 == built.sha256
+    again = subword.get_or_generate_vocab(tmp_path / "data", tmp_path, "vocab", 99, [("", ["missing"])])
+    assert again.sha256 == built.sha256
+    assert not (tmp_path / "folder").exists()
+
+
 def test_samples_of_two_files_are_encoded(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"low \r\n\n lower\nlowest")
     (tmp_path / "b").write_bytes(b"tief\n-\ntiefer\n")
@@ -120,6 +146,59 @@ def test_samples_of_two_files_are_encoded(tmp_path: Path) -> None:
     assert list(encoded) == [{"inputs": [99, 100, 1], "targets": [130, 109, 1], "idx": [7]}]
     assert given_samples[0]["inputs"] == [99, 100, 1]
     assert list(subword.text2text_generate_encoded(given_samples[1:], plain, has_inputs=False)) == [{"targets": [1]}]
+
+
+def cases(number: int) -> list[dict[str, list[int]]]:
+    return [
+        {"inputs": [k, 1], "targets": [2**40 + k] * (k % 3 + 1), **({"idx": [k]} if k % 4 == 3 else {})} for k in range(number)
+    ]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("most", "cycle"), [(None, 1), (0, 3), (7, 2), (1, 1)])
+def test_cases_go_to_files_in_turn(tmp_path: Path, log: pytest.LogCaptureFixture, most: int | None, cycle: int) -> None:
+    paths = [tmp_path / f"set-unshuffled-train-{number}" for number in range(3)]
+    found = cases(20)
+    generate_files([None, *found[:5], None, *found[5:]], list(map(str, paths)), most, cycle)
+    kept = found[: most or None]
+    for number, path in enumerate(paths):
+        expected = [case for k, case in enumerate(kept) if k // cycle % 3 == number]
+        assert path.read_bytes() == b"".join(frame_record(serialize_example(case)) for case in expected)
+    assert log.messages == ["Generating case 0.", f"Generated {len(kept)} Examples"]
+
+
+@pytest.mark.compiled
+def test_files_are_shuffled_once(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    sources = [tmp_path / f"set-unshuffled-train-{number}" for number in range(2)]
+    targets = [tmp_path / f"set-train-{number}" for number in range(2)]
+    generate_files(cases(400), sources)
+    before = [[*published_data(path)] for path in sources]
+    log.clear()
+    shuffle_dataset(sources, seed=3)
+    assert log.messages == ["Shuffling data...", "Data shuffled."]
+    assert sorted(tmp_path.iterdir()) == targets
+    after = [[*published_data(path)] for path in targets]
+    assert after != before
+    assert [sorted(records) for records in after] == [sorted(records) for records in before]
+    assert sorted(after[0]) != after[0]
+    log.clear()
+    generate_files(iter([{"inputs": []}]), sources)  # the shuffled files exist, and the cases are not read
+    sources[0].write_bytes(b"")
+    shuffle_dataset(sources)
+    shuffle_dataset(targets)
+    assert (
+        log.messages
+        == [f"Skipping generator because outputs files exists at {sources}"]
+        + ["Skipping shuffle because output files exist"] * 2
+    )
+    assert sorted(tmp_path.iterdir()) == [*targets, sources[0]]
+
+
+@pytest.mark.parametrize("values", [[], [1.5], ["text"], [[1]]])
+def test_cases_that_are_not_written(tmp_path: Path, values: object) -> None:
+    with pytest.raises(CorpusError, match="the feature 'inputs'"):
+        generate_files([{"inputs": [1]}, {"inputs": values}], [tmp_path / "train"])
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.compiled

@@ -229,8 +229,9 @@ def test_examples_of_page_and_help(tmp_path):
         f"assert first == {lines[0].decode()!r}",
         "assert text == 'The same ids as ever.'",
         "assert all(sample['targets'][-1] == 1 for sample in encoded)",
+        "import os; assert sorted(os.listdir('data'))[::2] == [paths[0].replace('unshuffled-', '')[5:], 'vocab.subwords']",
     )
-    assert len(pieces) == 3
+    assert len(pieces) == 4
     for piece, check in zip(pieces, checks, strict=True):
         subprocess.run([sys.executable, "-c", piece + check], cwd=work, env=environment, timeout=600, check=True)
 

@@ -3,5 +3,5 @@
 - `generation`, `problem_files`, `problems`: the interface for users; `problem_declaration`, `problem_generation`: what it does
 - `sample_sources`, `sample_reading`, `texts_of_features`: samples; `vocabularies`, `generation_job`: their ids and records
 - `dataset_job`: the job; `dataset_outputs`, `shard_shuffling`: its outputs
-- `published_functions`: functions of Tensor2Tensor that read files and encode samples
+- `published_functions`: functions of Tensor2Tensor that read files, encode samples and write examples
 """

@@ -1,20 +1,34 @@
-"""Functions of Tensor2Tensor's `tokenizer` and `text_problems`, under their published names."""
+"""Functions of Tensor2Tensor's `tokenizer`, `text_problems` and `generator_utils`, under their published names.
+
+They run in this process; `bpejit.generate_data` uses all cores, compares the inputs, and can be resumed.
+"""
 
 from __future__ import annotations
 
 import glob
 import logging
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from bpejit.arguments import no_progress
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import find_sources
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, replacing, replacing_all
+from bpejit.t2t.datagen.problem_files import problem_from_settings
+from bpejit.t2t.datagen.vocabularies import find_vocabularies
+from bpejit.t2t.example_arrays import write_examples
+from bpejit.t2t.record_formats.tfrecord_format import TfrecordWriter
+from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_files import line_blocks
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, TextEncoder
 from bpejit.t2t.vocabulary_building import TokenCounter
 from bpejit.t2t.word_tokenizer import decode as decode, encode as encode, word_classes as word_classes
@@ -93,3 +107,100 @@ def text2text_generate_encoded(
             sample["inputs"] = [*vocab.encode(inputs_prefix + sample["inputs"]), EOS_ID]
         sample["targets"] = [*(targets_vocab or vocab).encode(targets_prefix + sample["targets"]), EOS_ID]
         yield sample
+
+
+def get_or_generate_vocab(
+    data_dir: StrPath,
+    tmp_dir: StrPath,
+    vocab_filename: str,
+    vocab_size: int,
+    sources: Iterable[tuple[str, Sequence[str]]],
+    file_byte_budget: float = 1e6,
+    max_subtoken_length: int | None = None,
+) -> SubwordTextEncoder:
+    """Load the vocabulary of a folder, or build it from samples of files and store it there.
+
+    Parameters
+    ----------
+    data_dir : path
+    tmp_dir : path
+        The folder of the files.
+    vocab_filename : str
+    vocab_size : int
+    sources : list of (str, list of str)
+        A tar archive, at this path or URL, and files; those that `tmp_dir` lacks are read in the archive.
+    file_byte_budget : float
+        Characters of the sample of each file, which includes the tags of `.sgm` files, as published.
+    max_subtoken_length : int, optional
+    """
+    files = [(Path(tmp_dir) / name, f"tar://{name}::{archive}") for archive, names in sources for name in names]
+    settings = {
+        "kind": "text2self",
+        "vocab_filename": vocab_filename,
+        "approx_vocab_size": vocab_size,
+        "file_byte_budget": int(file_byte_budget),
+        "max_subtoken_length": max_subtoken_length or 1 << 30,
+        "dataset_splits": [{"targets": [str(file) if file.exists() else member for file, member in files]}],
+    }
+    Path(data_dir).mkdir(parents=True, exist_ok=True)
+    find_vocabularies(problem_from_settings(settings), Path(data_dir), Path(tmp_dir), no_progress)
+    return SubwordTextEncoder(Path(data_dir) / vocab_filename)
+
+
+def generate_files(
+    generator: Iterable[Mapping[str, Any] | None],
+    output_filenames: Sequence[StrPath],
+    max_cases: int | None = None,
+    cycle_every_n: int = 1,
+) -> None:
+    """Write cases to TFRecord files in turn; all files appear at the end.
+
+    Parameters
+    ----------
+    generator : iterable of dict
+        Lists of whole numbers by name; the published code also writes floats and strings. None is left out.
+    output_filenames : list of paths
+        As published, nothing is done if one exists, or its name without `-unshuffled`.
+    max_cases : int, optional
+        0 and None mean all.
+    cycle_every_n : int
+        How many cases in a row go to a file.
+    """
+    if any(map(Path.exists, _final_paths(output_filenames))):
+        _logger.info("Skipping generator because outputs files exists at %s", output_filenames)
+        return
+    counter = 0
+    with replacing_all(output_filenames) as files:
+        for case in islice(filter(None, generator), max_cases or None):
+            if counter % 100_000 == 0:
+                _logger.info("Generating case %d.", counter)
+            columns = {name: (np.array(ids), np.array([0, len(ids)])) for name, ids in case.items()}
+            files[counter // cycle_every_n % len(files)].write(write_examples(columns)[0].data)
+            counter += 1
+    _logger.info("Generated %s Examples", counter)
+
+
+def _final_paths(filenames: Sequence[StrPath]) -> list[Path]:
+    return [Path(os.fspath(path).replace("-unshuffled", "")) for path in filenames]
+
+
+def shuffle_dataset(filenames: Sequence[StrPath], *, seed: int = 0) -> None:
+    """Shuffle TFRecord files, each by itself, to names without `-unshuffled`, and remove them.
+
+    Parameters
+    ----------
+    filenames : list of paths
+        As published, nothing is done if one exists without `-unshuffled`.
+    seed : int
+        Selects the order; the published code draws it from `random`.
+    """
+    targets = _final_paths(filenames)
+    if any(map(Path.exists, targets)):
+        _logger.info("Skipping shuffle because output files exist")
+        return
+    _logger.info("Shuffling data...")
+    for shard, (source, target) in enumerate(zip(filenames, targets, strict=True)):
+        with replacing(target) as file:
+            shuffle_records([source], TfrecordWriter(file, ()).write, seed=seed, shard=shard)
+        Path(source).unlink()
+    _logger.info("Data shuffled.")
