@@ -31,7 +31,7 @@ fmt: $(READY) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(READY) ## run all tests
+test: $(READY) ## compile the kernels and run all tests
 	$(COMPILE)
 	$(BIN)/python .ci/run_tests.py
 
@@ -73,7 +73,7 @@ parity: $(READY) ## compare with other tools on large corpora (optional data); s
 faults: $(READY) ## damage files, kill processes and exhaust resources, generated from a seed; print the figures
 	$(BIN)/python -m tests.faults
 
-demo: $(BASE) ## install the package alone, train, encode and decode the texts of tests/data, and compare
+demo: $(BASE) ## install the package alone; train, encode, decode, compare and show
 	@$(BIN)/python .ci/demo.py
 
 docs: $(READY) ## build the documentation in build/docs
