@@ -190,6 +190,7 @@ def test_tutorial(shell, monkeypatch, capsys):
     sessions = "".join(blocks(page, "console"))
     assert all(line.startswith("$ ") for line in sessions.splitlines())
     printed = {words(line) for line in run_session(shell, monkeypatch, sessions).splitlines()}
+    assert any("BitsSetInTheGivenRange│" in line for line in printed)  # the lines that differ most, as the page says
     shown = [words(line) for block in blocks(page, "text") for line in block.splitlines()]
     assert [line for line in shown if line not in printed] == []
     monkeypatch.chdir(shell.folder)
