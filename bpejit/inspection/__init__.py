@@ -4,5 +4,6 @@
 - What Python and the commands show: `corpus_stats` (statistics), `comparison` (of tokenizers), `tables`
 - A corpus: `token_counts`, `text_measures`, `differing_texts`
 - A vocabulary: `vocabulary_measures`
+- `merge_trace`: the steps of learning merges
 - `report_page`, `report_figures`, `report_samples`, `plots`
 """

@@ -172,15 +172,10 @@ def report_page(
     others = list(codecs.values())[1:]
     directory, block = pack_arrays(first.model, flags, merge_parts(first.model), counts, others)
     meta = {"arrays": directory, "kinds": KINDS, "titles": TITLES, **page_figures(models, dense, stats)}
-    folder = files("bpejit.inspection").joinpath("page")
-    script = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in ("figures", "charts", "report"))
-    style = folder.joinpath("report.css").read_text("utf-8")
     heads = tokenizer_heads(models)
     against = f" compared with {' and '.join(heads[1:])}" if others else ""
     values = {
-        "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         "title": escape(plain(first.name)),
-        "style": style,
         "heads": heads[0] + against,
         "name": shown(first.name),
         "samples": colored_samples(codecs, samples, sample_names, differing),
@@ -189,7 +184,19 @@ def report_page(
         "date": f"{date.today():%d %B %Y}".lstrip("0"),
         "meta": script_json(meta),
         "data": block,
-        "script": script,
     }
-    template = folder.joinpath("page.html").read_text("utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], template)
+    return filled_page("page.html", values, "report.css", "figures.js", "charts.js", "report.js")
+
+
+def page_file(name: str) -> str:
+    """Return the text of a file in the folder `page`."""
+    return files("bpejit.inspection").joinpath("page", name).read_text("utf-8")
+
+
+def filled_page(template: str, values: dict[str, str], *names: str) -> str:
+    """Return a page with values in place of their names, and the styles and scripts of files, which alone may run."""
+    script = "".join(page_file(name) for name in names if name.endswith(".js"))
+    values["script"] = script
+    values["digest"] = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    values["style"] = "".join(page_file(name) for name in names if name.endswith(".css"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], page_file(template))

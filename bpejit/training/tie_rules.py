@@ -51,6 +51,12 @@ class TieRule:
                 "range(256)"
             )
 
+    @property
+    def in_words(self) -> str:
+        """Which pair is merged first."""
+        adjective, _, what = self.comparison.partition("-")
+        return f"the {adjective} left token first, by its {what}, then the {adjective} right one"
+
 
 _rules: Registry[TieRule] = Registry("tie rule", {}, reserved="", error=TrainingError)
 

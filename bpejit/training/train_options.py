@@ -1,7 +1,7 @@
 """The options of training, in groups, and the settings of learning merges."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
@@ -41,7 +41,22 @@ class MergeLimits(TypedDict, total=False):
     ]
 
 
-class MergeOptions(MergeLimits, total=False):
+class MergeChoices(MergeLimits, total=False):
+    """Which pair is merged next."""
+
+    tie_break: Annotated[
+        str,
+        Option(
+            "greatest-bytes",
+            "Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.",
+            lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
+            choices=tie_rule_names,
+            section="Algorithm",
+        ),
+    ]
+
+
+class MergeOptions(MergeChoices, total=False):
     """How merges are learned."""
 
     special_tokens_first: Annotated[
@@ -50,16 +65,6 @@ class MergeOptions(MergeLimits, total=False):
             False,
             "If True, special tokens have the ids from 0. Otherwise they have the last ids, and byte `b` has id `b`.",
             "Assign the first ids to special tokens, instead of the last ones.",
-            section="Algorithm",
-        ),
-    ]
-    tie_break: Annotated[
-        str,
-        Option(
-            "greatest-bytes",
-            "Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.",
-            lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
-            choices=tie_rule_names,
             section="Algorithm",
         ),
     ]
@@ -111,6 +116,26 @@ class Saving(TypedDict, total=False):
 
 class TrainOptions(ModelOptions, Saving, total=False):
     """All options of `train`."""
+
+
+class ExplainOptions(MergeChoices, SplitSettings, ReadingOptions, Sampling, total=False):
+    """The options of `explain`."""
+
+    text: Annotated[
+        str | bytes | None,
+        Option(None, "A text to learn from, in which special tokens are found.", "Learn from this text.", metavar="TEXT"),
+    ]
+    words: Annotated[
+        Mapping[str, int] | None,
+        Option(
+            None,
+            "Pre-tokens to learn from, and how often each occurs.",
+            "Learn from words, each with its count, such as hug=10,pug=5.",
+            kind="dict of str to int",
+            metavar="WORD=N,...",
+        ),
+    ]
+    merges: Annotated[int, Option(10, "Largest number of merges.", "Largest number of merges.", least=0)]
 
 
 class CountsTraining(LearningOptions, Workers, ProgressOption, total=False):

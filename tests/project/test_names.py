@@ -24,6 +24,7 @@ INSTANCES = {"workspace": "WorkspaceArrays"}
 """Parameters of kernels that docstrings name as `parameter.field`, and their types."""
 
 SAME_NAME = {
+    "explain": "the public function, and the command `bpejit explain`",
     "extend": "the public function, and the command `bpejit extend`",
     "compare": "the public function, and the command `bpejit compare`",
     "count": "the public function, and the command `bpejit count`",

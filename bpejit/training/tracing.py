@@ -1,0 +1,277 @@
+"""`bpejit.explain`: learn merges in plain Python, one step at a time, and record what each step does.
+
+It works as the kernels of training do (see `kernels/training/pairs.py` and `kernels/training/buckets.py`), on lists of ids:
+
+- a pair can gain occurrences only in the merge that makes the newer of its two tokens. So the list of words that contain it is
+  written once; an entry is stale if its word no longer contains the pair, and is skipped when the list is read;
+- after that merge the count of the pair only falls. So a pair is in the bucket of its count or in a higher one, from which it
+  is moved when that bucket is opened.
+
+The kernels list positions instead of words, let large counts share a bucket, and give rare pairs no list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Any
+
+from bpejit import arguments
+from bpejit.corpus.chunks import iterate_texts
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import total_bytes
+from bpejit.counting.count_corpus import count_corpus, open_inputs
+from bpejit.counting.count_options import SplitSettings
+from bpejit.counting.header import CountSettings
+from bpejit.engines.work_options import checked_work
+from bpejit.errors import CorpusError, OptionError
+from bpejit.inspection.merge_trace import MergeTrace, Record
+from bpejit.options import chosen, takes
+from bpejit.training.tie_rules import load_tie_rule
+from bpejit.training.train_options import ExplainOptions, MergeChoices, MergeSettings
+from bpejit.utf8 import encode_utf8
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+MOST_BYTES = 1_000_000
+"""Largest text that is explained: plain Python takes seconds for it."""
+
+N_WORDS = 40
+"""Number of words that are recorded for each merge."""
+
+N_BUCKETS = 6
+"""Number of buckets that are recorded for each merge: the highest ones."""
+
+Pair = tuple[int, int]
+"""The ids of two adjacent tokens. Ids below 256 are bytes; merge `i` makes the token `256 + i`."""
+
+
+class PlainLearner:
+    """Learns merges of a few words.
+
+    Attributes
+    ----------
+    tokens : list of bytes
+        The bytes of each token, by id.
+    words, weights : list of list of int, list of int
+        The ids of each word, and how often it occurs.
+    counts : Counter
+        The current count of each pair.
+    index : dict of pair to list of int
+        The numbers of the words that contain a pair, or did so when its newer token was made.
+    buckets : dict of int to list of pair
+        The pairs of a count, and those whose count has fallen since they were put there.
+    """
+
+    def __init__(self, words: Mapping[bytes, int], settings: MergeSettings) -> None:
+        self.settings = settings
+        self.rule = load_tie_rule(settings.tie_break)
+        self.tokens = [bytes([byte]) for byte in range(256)]
+        self.words = [list(word) for word in words]
+        self.weights = list(words.values())
+        self.counts: Counter[Pair] = Counter()
+        self.index: dict[Pair, list[int]] = {}
+        self.buckets: dict[int, list[Pair]] = {}
+        for number, word in enumerate(self.words):
+            add_pairs(self.counts, word, self.weights[number])
+            self._list_word(number, pairwise(word))
+        for pair in self.index:
+            self._follow(pair)
+
+    def _list_word(self, number: int, pairs: Iterable[Pair]) -> None:
+        """Add a word to the lists of pairs."""
+        for pair in dict.fromkeys(pairs):
+            self.index.setdefault(pair, []).append(number)
+
+    def _follow(self, pair: Pair) -> None:
+        """Put a pair into the bucket of its count, if it may be merged."""
+        count = self.counts[pair]
+        longest = self.settings.max_token_bytes
+        fits = longest is None or len(self.tokens[pair[0]] + self.tokens[pair[1]]) <= longest
+        if fits and count >= self.settings.min_frequency:
+            self.buckets.setdefault(count, []).append(pair)
+
+    def candidates(self) -> list[Pair]:
+        """Take the pairs with the highest count from their bucket, in the order of the tie rule. There may be none."""
+        while self.buckets:
+            top = max(self.buckets)
+            opened = self.buckets.pop(top)
+            for pair in opened:
+                if self.counts[pair] < top:
+                    self._follow(pair)  # into the bucket of its count
+            found = [pair for pair in opened if self.counts[pair] == top]
+            if found:
+                return sorted(found, key=self.tie_key, reverse=self.rule.comparison.startswith("greatest"))
+        return []
+
+    def tie_key(self, pair: Pair) -> list[Any]:
+        """Return what the tie rule compares: the bytes or the ids of the left token, then those of the right one."""
+        place = self.rule.byte_order.index
+        if self.rule.comparison.endswith("bytes"):
+            return [bytes(map(place, self.tokens[token])) for token in pair]
+        return [place(token) if token < 256 else token for token in pair]
+
+    def merge(self) -> Record | None:
+        """Merge the next pair in all words. Return what was done, or None if nothing is left to merge."""
+        buckets = self._recorded_buckets()
+        found = self.candidates()
+        if not found:
+            return None
+        pair, *tied = found
+        for other in tied:
+            self._follow(other)
+        count = self.counts[pair]
+        merged = len(self.tokens)
+        self.tokens.append(self.tokens[pair[0]] + self.tokens[pair[1]])
+        changes: Counter[Pair] = Counter()
+        changed: set[int] = set()
+        for number in self.index[pair]:
+            word = self.words[number]
+            replaced = merge_in_word(word, pair, merged)
+            if len(replaced) == len(word):
+                continue  # a stale entry
+            changed.add(number)
+            self.words[number] = replaced
+            add_pairs(changes, word, -self.weights[number])
+            add_pairs(changes, replaced, self.weights[number])
+            self._list_word(number, (new for new in pairwise(replaced) if merged in new))
+        self.counts.update(changes)
+        del changes[pair]
+        for other in changes:
+            if merged in other:
+                self._follow(other)
+        return {
+            "pair": self._named(pair),
+            "token": self._named([merged])[0],
+            "count": count,
+            "buckets": buckets,
+            "tied": [self._named(other) for other in tied],
+            "listed": len(self.index[pair]),
+            "stale": len(self.index[pair]) - len(changed),
+            "words": self.shown_words(changed),
+            "changes": self._changed_counts(changes),
+        }
+
+    def shown_words(self, changed: set[int]) -> list[Record]:
+        """Return the words: those that changed first, if there are too many."""
+        chosen_words = sorted(range(len(self.words)), key=lambda number: number not in changed)[:N_WORDS]
+        return [
+            {
+                "tokens": self._named(self.words[number]),
+                "count": self.weights[number],
+                "changed": number in changed,
+            }
+            for number in sorted(chosen_words)
+        ]
+
+    def _recorded_buckets(self) -> list[Record]:
+        """Return the highest buckets as they are, with pairs whose count has fallen."""
+        highest = sorted(self.buckets, reverse=True)[:N_BUCKETS]
+        found = []
+        for count in highest:
+            pairs = [{"pair": self._named(pair), "count": self.counts[pair]} for pair in self.buckets[count]]
+            found.append({"count": count, "pairs": pairs})
+        return found
+
+    def _changed_counts(self, changes: Counter[Pair]) -> list[Record]:
+        """Return the counts before and after a merge, the largest ones before it first."""
+        found = []
+        for pair, change in changes.items():
+            if change:
+                count = self.counts[pair]
+                found.append({"pair": self._named(pair), "before": count - change, "count": count})
+        return sorted(found, key=lambda entry: (-entry["before"], -entry["count"]))
+
+    def _named(self, ids: Iterable[int]) -> list[str]:
+        """Return tokens for JSON; a byte that is not valid UTF-8 becomes a surrogate, from U+DC80 to U+DCFF."""
+        return [self.tokens[token].decode("utf-8", "surrogateescape") for token in ids]
+
+
+def add_pairs(counts: Counter[Pair], word: list[int], weight: int) -> None:
+    """Add a weight to the count of each pair of a word; overlapping occurrences all count, so a a a has a a twice."""
+    for pair in pairwise(word):
+        counts[pair] += weight
+
+
+def merge_in_word(word: list[int], pair: Pair, merged: int) -> list[int]:
+    """Return a word with a token in place of each occurrence of a pair, from the left."""
+    replaced: list[int] = []
+    for token in word:
+        if replaced and (replaced[-1], token) == pair:
+            replaced[-1] = merged
+        else:
+            replaced.append(token)
+    return replaced
+
+
+@takes(ExplainOptions)
+def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> MergeTrace:
+    """Learn merges as `train` does, step by step in plain Python, and record what each step does.
+
+    Parameters
+    ----------
+    inputs : path, list of paths, or iterator of texts, optional
+        As for `train`, up to 1 MB of text; or `text` or `words` instead.
+    {options}
+
+    Returns
+    -------
+    MergeTrace
+        Prints the steps, and shows them in notebooks.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, OptionError, PatternError, TrainingError
+    """
+    settings = MergeSettings(**chosen(MergeChoices, options))
+    most = arguments.whole_number("merges", options["merges"], least=0, most=1000)
+    learner = PlainLearner(_words_of(inputs, options), settings)
+    words = learner.shown_words(set())
+    steps = (learner.merge() for _ in range(most))
+    merges = list(takewhile(lambda merge: merge is not None, steps))
+    return MergeTrace(
+        {
+            "tie_break": settings.tie_break,
+            "tie_rule": learner.rule.in_words,
+            "words": words,
+            "n_words": len(learner.words),
+            "merges": merges,
+            "complete": len(merges) < most,
+            "lists": len(learner.index),
+            "entries": sum(map(len, learner.index.values())),
+        }
+    )
+
+
+def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
+    """Return the words to learn from, after checking that they come from one place and are not too many."""
+    words, text = options["words"], options["text"]
+    n_given = (words is not None) + (text is not None) + (options["sources"] is not None or inputs is not None)
+    if n_given != 1:
+        raise OptionError(f"{n_given} of `inputs=`, `text=` and `words=` are given; expected one: give that one alone")
+    if words is not None:
+        found: Counter[bytes] = Counter()
+        for word, number in arguments.instance("words", words, Mapping, "give one such as {'hug': 10}").items():
+            data = encode_utf8(arguments.string("a word of words", word))
+            found[data] += arguments.whole_number("a number of words", number, least=1, most=2**62)
+        return found
+    if text is not None:
+        inputs = iterate_texts([arguments.as_bytes("text", text)])
+        options["allow_special"] = True
+    settings = CountSettings.checked(**chosen(SplitSettings, options))
+    contents, sources = open_inputs([] if inputs is None else inputs, options)
+    _check_size(contents.sampled_bytes(total_bytes(sources)) or 0)
+    with count_corpus(settings, sources, contents, **checked_work({"engine": "serial", "workers": 1})) as counts:
+        _check_size(counts.n_bytes)
+        table = counts.any_order.to_counts()
+    return dict(sorted(table.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _check_size(n_bytes: int) -> None:
+    if n_bytes > MOST_BYTES:
+        raise CorpusError(
+            f"the text has {n_bytes:,} bytes; expected at most {MOST_BYTES:,}, since each step is computed in plain Python: "
+            "give less text, or `max_bytes=500000` for a sample"
+        )
