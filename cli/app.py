@@ -38,6 +38,7 @@ COMMANDS = {
         "info": "cmd_info:info",
         "show": "cmd_show:show",
         "split": "cmd_show:split",
+        "explain": "cmd_show:explain",
         "stats": "cmd_stats:stats",
         "compare": "cmd_compare:compare",
         "report": "cmd_compare:report",

@@ -1,4 +1,4 @@
-"""`bpejit show` and `bpejit split`."""
+"""`bpejit show`, `bpejit explain` and `bpejit split`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import bpejit
 from bpejit.splitting.presets import PRESET_TABLE, PRESETS, Pattern, pattern_source, stages_of
+from bpejit.training.train_options import ExplainOptions
 
 from . import shared_options as shared
 from .command_types import command
 from .progress import counted, format_bytes, watch
-from .reporting import json_text, this_command, write_json, write_line, write_lines, write_message
+from .reporting import json_text, this_command, write_json, write_line, write_lines, write_message, wrote
 from .text_output import color_console, color_option, quoted, separator, styled_rows, styled_tokens
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from bpejit.arrays import Array
     from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
+    from bpejit.inspection.merge_trace import MergeTrace
     from bpejit.inspection.token_rows import TokenRow
     from bpejit.splitting import Splitter
 
@@ -165,6 +168,61 @@ def _write(
     from rich.text import Text
 
     console.print(Text.assemble((label, style), styled_tokens(tokens, first=first)), soft_wrap=True)
+
+
+@command()
+@shared.path_argument("inputs", "[INPUT]...", nargs=-1)
+@shared.options_of_counting(ExplainOptions)
+@shared.path_option("--html", metavar="FILE", help="Write a page that shows one step at a time, for a browser.")
+@shared.overwrite_option
+@color_option
+def explain(*, inputs: tuple[str, ...], html: str | None, overwrite: bool, color: str, options: dict[str, Any]) -> None:
+    """Learn merges step by step, and show each step.
+
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, up to 1 MB of text.
+    The merges are those of `bpejit train`. docs/how-bpe-training-works.md explains the rows.
+
+    \b
+    Example:
+        bpejit explain --words hug=10,pug=5,pun=12,bun=4,hugs=5
+        bpejit explain --text "low lower lowest" --merges 5 --tie-break hf
+        bpejit explain corpus.txt --merges 100 --html explain.html
+    """
+    named = inputs or options["sources"] or options["words"] or options["text"] is not None
+    inputs = inputs if named else shared.piped_input()
+    if not (named or inputs):
+        raise shared.missing_input(click.get_current_context(), ", or give `--text` or `--words`")
+    from bpejit.storage.files import replacing
+    from bpejit.storage.outputs import check_outputs
+
+    check_outputs([html] if html else [], inputs=inputs, overwrite=overwrite)
+    trace = bpejit.explain(inputs or None, **options)
+    if html is not None:
+        with replacing(html) as file:
+            file.write(trace.page().encode())
+        if not this_command().quiet:
+            write_message(wrote(html))
+    if this_command().json:
+        write_json(**trace.to_dict())
+    elif html is None:
+        _write_trace(trace, color_console(color))
+
+
+def _write_trace(trace: MergeTrace, console: Console | None) -> None:
+    from rich.text import Text
+
+    from bpejit.inspection.merge_trace import GAP, LABEL_WIDTH, plain_line
+
+    mark = separator()
+    for label, items in trace.lines(mark):
+        if console is None:
+            write_line(plain_line(label, items, mark))
+            continue
+        line = Text.assemble((f"{label:<{LABEL_WIDTH}}", "bold" if label.startswith("merge") else "dim"))
+        for item in items:
+            before = item.before, "bold" if item.tokens else ""
+            line = Text.assemble(line, before, styled_tokens(item.data()), (item.after + GAP, "bold" if item.marked else ""))
+        console.print(line, soft_wrap=True)
 
 
 DEFAULT_COUNT = 100

@@ -141,12 +141,15 @@ def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Decorator
     return added(path_option("-o", "--out", metavar=metavar, help=text, **options), overwrite_option)
 
 
-def _numbers_of(expected: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str, int] | None]:
-    """Return a callback that makes a dict of values such as `TEXT=5`; `expected` describes these in an error message."""
+def _numbers_of(expected: str) -> Callable[[Any, Any, Any], dict[str, int] | None]:
+    """Return a callback that makes a dict of values such as `TEXT=5`, also of several in one text with commas between them.
 
-    def parse(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
+    `expected` describes these in an error message.
+    """
+
+    def parse(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...] | str | None) -> dict[str, int] | None:
         numbers: dict[str, int] = {}
-        for value in values:
+        for value in values.split(",") if isinstance(values, str) else values or ():
             text, _, number = value.rpartition("=")
             if not text or not (number.isascii() and number.isdigit() and len(number) <= 10):
                 raise click.BadParameter(f"{shorten(value)}; expected {expected}")
@@ -383,6 +386,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "sources": {"multiple": True, "callback": _numbers_of("a path, `=`, and a whole number, such as code/=3")},
     "pattern": {"shell_complete": complete_pattern},
     "also": {"type": Count()},
+    "words": {"callback": _numbers_of("words, each with `=` and its count, such as hug=10,pug=5")},
     "chat_template": {"type": click.File(encoding="utf-8"), "shell_complete": complete_path},
 }
 """What the command line does otherwise, by the names of options."""

@@ -18,8 +18,8 @@ Record = dict[str, Any]
 SHOWN_PAIRS = 12
 """Number of pairs that a row, or a bucket in it, shows."""
 
-LABEL_WIDTH = 10
-"""Columns of the names of rows."""
+LABEL_WIDTH, WIDTH = 10, 70
+"""Columns of the names of rows, and of what is beside them."""
 
 GAP = "   "
 """Between the items of a row."""
@@ -40,7 +40,9 @@ class Item(NamedTuple):
     def plain(self, mark: str) -> str:
         """Return the item as text, with a separator between tokens, and, if that is a box line, open boxes for spaces."""
         tokens = mark.join(plain_text(token, mark) for token in self.data())
-        return self.before + (tokens.replace(" ", "\u2423") if mark == SEPARATOR else tokens) + self.after
+        if mark == SEPARATOR:
+            tokens = tokens.replace(" ", "\u2423")
+        return self.before + tokens + self.after
 
     def html(self) -> str:
         """Return the item as HTML."""
@@ -60,7 +62,7 @@ class MergeTrace:
     def __init__(self, record: Record) -> None:
         self._record = record
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return the record of all steps, for JSON, with the fields of `bpejit explain --json` (see docs/commands.md)."""
         return self._record
 
@@ -77,28 +79,27 @@ class MergeTrace:
         listed = sum(merge["listed"] for merge in merges)
         stale = sum(merge["stale"] for merge in merges)
         written = f"{_counted(record['lists'], 'list')} with {_counted(record['entries'], 'word')}"
-        read = f"the merges read {_counted(len(merges), 'list')} with {listed:,}, {stale or 'none'} stale"
+        read = f"the merges read {_counted(len(merges), 'list')} with {listed:,}, {stale:,} stale"
         yield [
             ("end", [Item(f"{_counted(len(merges), 'merge')}; {rest}")]),
             ("index", [Item(f"{written}; {read}")]),
         ]
 
-    def lines(self, mark: str = SEPARATOR, width: int = 80) -> Iterator[Row]:
+    def lines(self, mark: str) -> Iterator[Row]:
         """Yield the lines of the text: the name of a row or nothing, and items. An empty line is between steps."""
         for number, rows in enumerate(self.groups()):
             if number:
                 yield "", []
             for label, items in rows:
-                for part, line in enumerate(_wrapped(items, mark, width - LABEL_WIDTH)):
+                for part, line in enumerate(_wrapped(items, mark)):
                     yield "" if part else label, line
 
     def __repr__(self) -> str:
-        return "\n".join(plain_line(label, items, SEPARATOR) for label, items in self.lines())
+        return "\n".join(plain_line(label, items, SEPARATOR) for label, items in self.lines(SEPARATOR))
 
     def _repr_html_(self) -> str:
-        colors = "".join(f".bpejit-trace .t{n}{{background:hsla({hue},80%,50%,.3)}}" for n, hue in enumerate(HUES))
         steps = "<hr>".join(map(_html_rows, self.groups()))
-        return f'<style>{colors}{page_file("trace.css")}</style><div class="bpejit-trace">{steps}</div>'
+        return f'<style>{page_file("trace.css")}</style><div class="bpejit-trace">{steps}</div>'
 
     def page(self) -> str:
         """Return an HTML page that shows one step at a time. It loads nothing."""
@@ -107,14 +108,16 @@ class MergeTrace:
 
 
 def _merge_rows(number: int, merge: Record, tie_rule: str, n_words: int) -> Iterator[Row]:
-    times = "once" if merge["count"] == 1 else f"{merge['count']:,} times"
-    becomes = Item("becomes ", [merge["token"]], f", {times}", marked=True)
+    becomes = Item("becomes ", [merge["token"]], f", {_counted(merge['count'], 'time')}", marked=True)
     yield f"merge {number}", [Item(tokens=merge["pair"], marked=True), becomes]
-    yield "buckets", [item for bucket in merge["buckets"] for item in _bucket_items(bucket)]
+    buckets: list[Item] = []
+    for bucket in merge["buckets"]:
+        buckets += _bucket_items(bucket)
+    yield "buckets", buckets
     if merge["tied"]:
         yield "tied", _folded([Item(tokens=pair) for pair in merge["tied"]])
         yield "why", [Item(tie_rule)]
-    yield "index", [Item(f"lists {_counted(merge['listed'], 'word')}, {merge['stale'] or 'none'} stale")]
+    yield "index", [Item(f"lists {_counted(merge['listed'], 'word')}, {merge['stale']:,} stale")]
     yield "words", _word_items(merge["words"], n_words)
     fallen: list[Item] = []
     new: list[Item] = []
@@ -135,20 +138,28 @@ def _bucket_items(bucket: Record) -> list[Item]:
     items: list[Item] = []
     for entry in bucket["pairs"]:
         now = "" if entry["count"] == bucket["count"] else f" (now {entry['count']:,})"
-        items.append(Item("" if items else f"{bucket['count']:,}: ", entry["pair"], now))
+        before = "" if items else f"{bucket['count']:,}: "
+        items.append(Item(before, entry["pair"], now))
     return _folded(items)
 
 
 def _word_items(words: list[Record], total: int) -> list[Item]:
-    items = [Item(tokens=word["tokens"], after=f" {word['count']:,}", marked=word["changed"]) for word in words]
-    hidden = total - len(items)
-    return [*items, Item(f"and {_counted(hidden, 'more word')}")] if hidden else items
+    items = []
+    for word in words:
+        count = f" {word['count']:,}"
+        items.append(Item(tokens=word["tokens"], after=count, marked=word["changed"]))
+    return items + _others(total - len(items), "word")
 
 
 def _folded(items: list[Item]) -> list[Item]:
     """Return the first items, and the number of the others in words."""
-    hidden = len(items) - SHOWN_PAIRS
-    return [*items[:SHOWN_PAIRS], Item(f"and {_counted(hidden, 'more pair')}")] if hidden > 0 else items
+    return items[:SHOWN_PAIRS] + _others(len(items) - SHOWN_PAIRS, "pair")
+
+
+def _others(number: int, what: str) -> list[Item]:
+    if number <= 0:
+        return []
+    return [Item(f"and {_counted(number, f'more {what}')}")]
 
 
 def _counted(number: int, what: str) -> str:
@@ -160,18 +171,17 @@ def plain_line(label: str, items: Sequence[Item], mark: str) -> str:
     return f"{label:<{LABEL_WIDTH}}{GAP.join(item.plain(mark) for item in items)}".rstrip()
 
 
-def _wrapped(items: list[Item], mark: str, width: int) -> Iterator[list[Item]]:
+def _wrapped(items: list[Item], mark: str) -> Iterator[list[Item]]:
     """Divide the items of a row into lines; a text alone is divided between words."""
     if len(items) == 1 and not items[0].tokens:
-        yield from ([Item(line)] for line in textwrap.wrap(items[0].before, width))
+        yield from ([Item(line)] for line in textwrap.wrap(items[0].before, WIDTH))
         return
     line: list[Item] = []
-    used = 0
     for item in items:
-        used += display_width(item.plain(mark)) + len(GAP)
-        if line and used - len(GAP) > width:
+        width = display_width(plain_line("", [*line, item], mark))
+        if line and width > LABEL_WIDTH + WIDTH:
             yield line
-            line, used = [], display_width(item.plain(mark)) + len(GAP)
+            line = []
         line.append(item)
     yield line
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import pairwise, takewhile
+from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
@@ -89,7 +90,8 @@ class PlainLearner:
         """Put a pair into the bucket of its count, if it may be merged."""
         count = self.counts[pair]
         longest = self.settings.max_token_bytes
-        fits = longest is None or len(self.tokens[pair[0]] + self.tokens[pair[1]]) <= longest
+        n_bytes = sum(len(self.tokens[token]) for token in pair)
+        fits = longest is None or n_bytes <= longest
         if fits and count >= self.settings.min_frequency:
             self.buckets.setdefault(count, []).append(pair)
 
@@ -156,14 +158,14 @@ class PlainLearner:
 
     def shown_words(self, changed: set[int]) -> list[Record]:
         """Return the words: those that changed first, if there are too many."""
-        chosen_words = sorted(range(len(self.words)), key=lambda number: number not in changed)[:N_WORDS]
+        shown = sorted(range(len(self.words)), key=lambda number: number not in changed)[:N_WORDS]
         return [
             {
                 "tokens": self._named(self.words[number]),
                 "count": self.weights[number],
                 "changed": number in changed,
             }
-            for number in sorted(chosen_words)
+            for number in sorted(shown)
         ]
 
     def _recorded_buckets(self) -> list[Record]:
@@ -182,7 +184,7 @@ class PlainLearner:
             if change:
                 count = self.counts[pair]
                 found.append({"pair": self._named(pair), "before": count - change, "count": count})
-        return sorted(found, key=lambda entry: (-entry["before"], -entry["count"]))
+        return sorted(found, key=itemgetter("before", "count"), reverse=True)
 
     def _named(self, ids: Iterable[int]) -> list[str]:
         """Return tokens for JSON; a byte that is not valid UTF-8 becomes a surrogate, from U+DC80 to U+DCFF."""
@@ -229,8 +231,9 @@ def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> 
     most = arguments.whole_number("merges", options["merges"], least=0, most=1000)
     learner = PlainLearner(_words_of(inputs, options), settings)
     words = learner.shown_words(set())
-    steps = (learner.merge() for _ in range(most))
-    merges = list(takewhile(lambda merge: merge is not None, steps))
+    merges: list[Record] = []
+    while len(merges) < most and (merge := learner.merge()):
+        merges.append(merge)
     return MergeTrace(
         {
             "tie_break": settings.tie_break,
@@ -248,14 +251,15 @@ def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> 
 def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
     """Return the words to learn from, after checking that they come from one place and are not too many."""
     words, text = options["words"], options["text"]
-    n_given = (words is not None) + (text is not None) + (options["sources"] is not None or inputs is not None)
+    corpus = options["sources"] if inputs is None else inputs
+    n_given = sum(given is not None for given in (corpus, words, text))
     if n_given != 1:
         raise OptionError(f"{n_given} of `inputs=`, `text=` and `words=` are given; expected one: give that one alone")
     if words is not None:
-        found: Counter[bytes] = Counter()
+        found = {}
         for word, number in arguments.instance("words", words, Mapping, "give one such as {'hug': 10}").items():
             data = encode_utf8(arguments.string("a word of words", word))
-            found[data] += arguments.whole_number("a number of words", number, least=1, most=2**62)
+            found[data] = arguments.whole_number("a number of words", number, least=1)
         return found
     if text is not None:
         inputs = iterate_texts([arguments.as_bytes("text", text)])
@@ -265,8 +269,7 @@ def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
     _check_size(contents.sampled_bytes(total_bytes(sources)) or 0)
     with count_corpus(settings, sources, contents, **checked_work({"engine": "serial", "workers": 1})) as counts:
         _check_size(counts.n_bytes)
-        table = counts.any_order.to_counts()
-    return dict(sorted(table.items(), key=lambda item: (-item[1], item[0])))
+        return dict(Counter(counts.table.to_counts()).most_common())
 
 
 def _check_size(n_bytes: int) -> None:

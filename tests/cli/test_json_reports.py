@@ -51,6 +51,7 @@ RUNS = {
     "stats": ["stats", "tokenizer", "corpus.txt"],
     "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
     "report": ["report", "tokenizer", "corpus.txt", "--out", "new.html"],
+    "explain": ["explain", "--words", "hug=10,pug=5"],
     "split": ["split", "corpus.txt"],
     "split --stats": ["split", "corpus.txt", "--stats"],
     "export": ["export", "tokenizer", "--to", "gpt2", "--out", "new"],

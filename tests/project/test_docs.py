@@ -240,6 +240,19 @@ def test_examples_of_inspection(shell, monkeypatch):
     assert (shell.folder / "compression.svg").exists()
 
 
+def test_page_on_training(tmp_path, monkeypatch):
+    """Run the examples in this process, and compare what they print; a line of three dots stands for any lines."""
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "texts.txt").write_bytes(b"".join(data_text(f"{name}.txt") for name in ("prose", "code", "cjk")))
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "how-bpe-training-works.md").read_text(encoding="utf-8")
+    for session in blocks(page, "console"):
+        line, _, shown = session.removeprefix("$ ").partition("\n")
+        result = invoke(*shlex.split(line)[1:])
+        expected = re.escape(shown).replace(re.escape("...\n"), "(?:.*\n)+")
+        assert re.fullmatch(expected, result.stdout), f"{line}\n{result.output}"
+
+
 def test_pictures_are_used():
     used = set()
     for page in PAGES:
@@ -385,6 +398,7 @@ SHELL_EXAMPLES = {
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
     ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
     ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
+    ("docs/how-bpe-training-works.md", "console", 9): "tests/project/test_docs.py::test_page_on_training",
     ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
     ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
     ("docs/recipes/datasets.md", "console", 3): "tests/project/test_recipes.py::test_recipe",
