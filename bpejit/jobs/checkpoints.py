@@ -103,7 +103,7 @@ class Checkpoints:
     identify : callable
         Returns what the checkpoints tell of the part (see `identify_part`).
     brief : bool
-        Whether the part may be completed without a checkpoint (see `CompletePart`).
+        Whether the part may be completed without a checkpoint (see `bpejit.jobs.running.run_units`).
 
     Attributes
     ----------

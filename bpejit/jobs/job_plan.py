@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -71,21 +71,6 @@ class JobResult:
     parts: int = 1
     new_bytes: int = 0
     cluster: str = ""
-
-
-class CompletePart(NamedTuple):
-    """A part whose units are all finished.
-
-    Parameters
-    ----------
-    fields : dict
-        Those of its checkpoint.
-    brief : bool
-        True for an undivided job that is so small that no checkpoint was written: if it is killed, it begins again.
-    """
-
-    fields: Mapping[str, Any]
-    brief: bool = False
 
 
 class PartSink(ABC):

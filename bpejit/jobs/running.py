@@ -22,7 +22,7 @@ from bpejit.jobs.checkpoints import Checkpoints, read_checkpoint
 from bpejit.jobs.folder_store import FolderStore, naming_output
 from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_manifest import FOLDER_VERSION
-from bpejit.jobs.job_plan import CompletePart, JobPlan, JobResult
+from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.storage.scratch import scratch_folder
@@ -101,21 +101,21 @@ def run_part(
             compare_text(plan, kept.units, checkpoint, spread, report)
         seconds.plan = working_time() - begun
         if checkpoint is not None and checkpoint.get("complete"):
-            done = CompletePart(checkpoint)
+            done, brief = checkpoint, False
         else:
             with naming_output(store.out):
-                done = run_units(plan, folder, checkpoint, spread, report, seconds)
-        totals = Totals.from_json(done.fields["totals"])
+                done, brief = run_units(plan, folder, checkpoint, spread, report, seconds)
+        totals = Totals.from_json(done["totals"])
         before = working_time()
-        missing = 0 if done.brief else len(store.missing_parts(parts)) if joins else parts
+        missing = 0 if brief else len(store.missing_parts(parts)) if joins else parts
         finished = None
         if joins:
             plan.check_totals(totals)
         if not missing:
-            with naming_output(store.out), keeping_brief(plan, folder, done):
+            with naming_output(store.out), keeping_brief(plan, folder, done if brief else None):
                 # What this process has written itself is not compared with its hashes.
-                written = [done.fields] if checkpoint is None and parts == 1 else None
-                finished = store.join(plan.names, report, engine=spread, begun=claimed if done.brief else None, written=written)
+                written = [done] if checkpoint is None and parts == 1 else None
+                finished = store.join(plan.names, report, engine=spread, begun=claimed if brief else None, written=written)
         if finished is None and parts > 1 and joins and not (store.folder / MANIFEST).exists():
             missing, finished = 0, store.find_settled(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
@@ -242,7 +242,7 @@ def run_units(
     engine: Engine,
     report: Progress,
     seconds: Seconds,
-) -> CompletePart:
+) -> tuple[dict[str, Any], bool]:
     """Work on the units of a part that are missing.
 
     Parameters
@@ -257,6 +257,13 @@ def run_units(
     report : callable
     seconds : Seconds
         Is added to.
+
+    Returns
+    -------
+    complete : dict
+        The fields of the checkpoint of the complete part.
+    brief : bool
+        True for an undivided job that is so small that no checkpoint was written: if it is killed, it begins again.
 
     Raises
     ------
@@ -280,7 +287,7 @@ def run_units(
         complete = run.fields(sink.finish()) | {"complete": True}
         checkpoints.complete(complete, sink.changed())
         seconds.finish += working_time() - before
-        return CompletePart(complete, checkpoints.brief)
+        return complete, checkpoints.brief
 
 
 class _PartRun:
@@ -413,12 +420,12 @@ def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | N
 
 
 @contextmanager
-def keeping_brief(plan: JobPlan, folder: Path, done: CompletePart) -> Iterator[None]:
+def keeping_brief(plan: JobPlan, folder: Path, done: Mapping[str, Any] | None) -> Iterator[None]:
     """Write the checkpoint of a brief part after an error in its last steps, so that it can be resumed."""
     try:
         yield
     except BaseException:
-        if done.brief:
+        if done is not None:
             with suppress(OSError):
-                Checkpoints(folder, plan.identity, brief=False).complete(dict(done.fields), folder.iterdir())
+                Checkpoints(folder, plan.identity, brief=False).complete(dict(done), folder.iterdir())
         raise
