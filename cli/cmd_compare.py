@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import bpejit
 
 from . import shared_options as shared
-from .cmd_stats import given_tokenizers, label_option, name_option
+from .cmd_stats import counting_options, given_tokenizers
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines, wrote
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 @shared.path_argument("inputs", "[INPUT]...", nargs=-1)
 @shared.out_option("Page to write, such as report.html, or - for standard output.", required=True)
 @shared.path_option("--against", multiple=True, metavar="TOKENIZER", help="Another tokenizer; may be repeated.")
-@label_option
-@name_option
-@shared.input_options
-@shared.engine_options
+@counting_options
 @shared.pattern_options
 def report(
     *,
@@ -36,10 +33,7 @@ def report(
     out: str,
     overwrite: bool,
     against: tuple[str, ...],
-    labels: dict[str, str],
-    names: tuple[str, ...],
-    reading: dict[str, Any],
-    work: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
     """Write a page about a tokenizer, with charts and all tokens.
 
@@ -55,8 +49,9 @@ def report(
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
+    labels = options["labels"]
     with watch() as progress, given_tokenizers(choices, inputs, labels, out=out, overwrite=overwrite) as (first, *others):
-        page = bpejit.report(first, inputs, against=others, labels=labels, names=names, **reading, **work, progress=progress)
+        page = bpejit.report(first, inputs, against=others, **options, progress=progress)
         page.save(out, overwrite=overwrite)
     fields = page.to_dict()
     progress.finish(
@@ -71,26 +66,11 @@ def report(
 @shared.path_argument("first", "A")
 @shared.path_argument("second", "B")
 @shared.path_argument("inputs", "[INPUT]...", nargs=-1)
-@label_option
-@name_option
+@counting_options
 @shared.count_option("--count", least=0, default=10, text="Number of tokens and ranks to show, 0 for none.")
 @shared.count_option("--texts", "n_texts", least=0, default=3, text="Number of differing texts to show.")
 @color_option
-@shared.input_options
-@shared.engine_options
-def compare(
-    *,
-    first: str,
-    second: str,
-    inputs: tuple[str, ...],
-    labels: dict[str, str],
-    names: tuple[str, ...],
-    count: int,
-    n_texts: int,
-    color: str,
-    reading: dict[str, Any],
-    work: dict[str, Any],
-) -> None:
+def compare(*, first: str, second: str, inputs: tuple[str, ...], options: dict[str, Any], color: str, **shown: Any) -> None:
     """Compare two tokenizers, and how they encode texts.
 
     The report compares their vocabularies, the order of their merges, and the ids of texts.
@@ -103,9 +83,8 @@ def compare(
         bpejit compare tokenizer my-tokenizer corpus.txt --texts 5
     """
     choices = [shared.TokenizerChoice(path) for path in (first, second)]
-    with watch() as progress, given_tokenizers(choices, inputs, labels) as (one, other):
-        options = {"names": names, **reading, **work, "progress": progress}
-        found = bpejit.compare(one, other, inputs, labels=labels, count=count, n_texts=n_texts, **options)
+    with watch() as progress, given_tokenizers(choices, inputs, options["labels"]) as (one, other):
+        found = bpejit.compare(one, other, inputs, **options, **shown, progress=progress)
     if not this_command().json:
         write_lines(found.lines())
         _write_texts(found, color_console(color))

@@ -13,7 +13,7 @@ import click
 
 import bpejit
 from bpejit.errors import BpejitError, shorten, visible
-from bpejit.inspection.names import Naming
+from bpejit.inspection.names import CountingOptions
 
 from . import shared_options as shared
 from .command_types import command
@@ -35,14 +35,17 @@ def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return labels
 
 
-label_option = shared.repeated_option(
-    *("--label", "labels"),
-    metavar="LABEL=GLOB",
-    callback=_parse_labels,
-    help="Report the files that match a glob together under a label, such as a language; may be repeated.",
+counting_options = shared.added(
+    shared.repeated_option(
+        *("--label", "labels"),
+        metavar="LABEL=GLOB",
+        callback=_parse_labels,
+        help="Report the files that match a glob together under a label, such as a language; may be repeated.",
+    ),
+    shared.declared_options(CountingOptions, into="options"),
+    change=lambda given: given | {"options": given["options"] | {"labels": given.pop("labels")}},
 )
-
-name_option = shared.declared_options(Naming)
+"""Decorator that adds the options of the functions that count tokens, which are the argument `options`, a dict."""
 
 
 @contextmanager
@@ -100,30 +103,23 @@ def _is_tokenizer(path: str) -> bool:
     metavar="TOKENIZER",
     help="Compare the number of tokens with that of another tokenizer; may be repeated.",
 )
-@label_option
-@name_option
+@counting_options
 @shared.flag("--scripts", "by_script", help="Report each Unicode script as well.")
 @shared.count_option("--count", least=0, default=10, text="Number of most frequent and longest tokens to show.")
 @shared.path_option(
     "--csv", "csv_path", metavar="FILE", help="Write the figures of files or labels as CSV; - is standard output."
 )
 @shared.overwrite_option
-@shared.input_options
-@shared.engine_options
 @shared.pattern_options
 def stats(
     *,
     tokenizer: shared.TokenizerChoice,
     inputs: tuple[str, ...],
     against: tuple[str, ...],
-    labels: dict[str, str],
-    names: tuple[str, ...],
-    by_script: bool,
-    count: int,
+    options: dict[str, Any],
     csv_path: str | None,
     overwrite: bool,
-    reading: dict[str, Any],
-    work: dict[str, Any],
+    **shown: Any,
 ) -> None:
     """Report how a tokenizer encodes a corpus.
 
@@ -147,9 +143,9 @@ def stats(
     from bpejit.storage.outputs import is_standard_output
 
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
+    labels = options["labels"]
     with watch() as progress, given_tokenizers(choices, inputs, labels, out=csv_path, overwrite=overwrite) as (first, *others):
-        options = {"names": names, **reading, **work, "progress": progress}
-        found = bpejit.stats(first, inputs, against=others, labels=labels, by_script=by_script, count=count, **options)
+        found = bpejit.stats(first, inputs, against=others, **options, **shown, progress=progress)
     if csv_path is not None:
         _write_csv(csv_path, found.rows)
     if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):

@@ -16,15 +16,14 @@ from bpejit.engines.work_options import checked_work
 from bpejit.errors import OutputError
 from bpejit.inspection.corpus_stats import token_figures
 from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
-from bpejit.inspection.names import tokenizer_names
-from bpejit.inspection.report_page import ReportedTokenizer, report_page
+from bpejit.inspection.names import CountingOptions, tokenizer_names
+from bpejit.inspection.report_page import report_page
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
-    CountingOptions,
     GivenModel,
     InputCounts,
-    count_inputs,
+    count_each,
     given_models,
     repeatable_inputs,
 )
@@ -120,8 +119,7 @@ def compare(
     with repeatable_inputs(inputs, options, labels, times=3) as (sources, of_files):
         vocabulary = compare_vocabularies(given[0].model, given[1].model, n_rows=n_rows)
         codecs = [Codec(entry.model) for entry in given]
-        turns = enumerate(codecs) if sources else ()
-        counts = [count_inputs(codec, sources, labels=of_files, turn=(at, 2), **work) for at, codec in turns]
+        counts = list(count_each(codecs, sources, labels=of_files, **work))
         differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=most) if most else []
     groups = _compared_groups(counts)
     texts = []
@@ -270,30 +268,26 @@ def report(
     given = given_models(tokenizer, against)
     names = tokenizer_names([entry.path for entry in given], options["names"])
     work = checked_work(options)
-    tokenizers = []
-    rows = []
     with repeatable_inputs(inputs, options, labels, times=len(given) + 2) as (sources, of_files):
         codecs = [Codec(entry.model) for entry in given]
-        for number, (name, codec) in enumerate(zip(names, codecs, strict=True)):
-            model = codec.model
-            row: Row = {"name": name, "vocab_tokens": len(model.vocab), "sha256": model.sha256}
-            counts = None
-            if sources:
-                turn = (number, len(given))
-                counts = count_inputs(codec, sources, labels=of_files, by_script=True, turn=turn, **work)
-                row |= token_figures(counts.total, token_properties(model), len(model.vocab))
-            tokenizers.append(ReportedTokenizer(name, codec, counts))
-            rows.append(row)
+        counts = list(count_each(codecs, sources, labels=of_files, by_script=True, **work))
         samples = typical_texts(codecs[0], sources, of_files, N_SAMPLES)
-        others = codecs[1:2] if sources else []
-        differing = [row for other in others for row in find_differing_texts(codecs[0], other, sources, n_texts=N_DIFFERING)]
-    page = report_page(tokenizers, list(samples.values()), differing, sample_names=list(samples))
-    counted = tokenizers[0].counts
-    skipped = NOTHING_SKIPPED if counted is None else counted.skipped
+        differing: list[Row] = []
+        if len(codecs) > 1:
+            differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=N_DIFFERING)
+    page = report_page(dict(zip(names, codecs, strict=True)), counts, samples, differing)
+    models = [entry.model for entry in given]
+    rows: list[Row] = [
+        {"name": name, "vocab_tokens": len(model.vocab), "sha256": model.sha256}
+        for name, model in zip(names, models, strict=True)
+    ]
+    for row, model, found in zip(rows, models, counts, strict=False):
+        row |= token_figures(found.total, token_properties(model), len(model.vocab))
+    skipped = counts[0].skipped if counts else NOTHING_SKIPPED
     fields = {
         "bytes": len(page.encode()),
         "tokenizers": _hashes(given),
-        "tokens": None if counted is None else counted.total.total,
+        "tokens": counts[0].total.total if counts else None,
         "skipped_records": skipped.count,
     }
     return Report(fields, rows, [], skipped, page)

@@ -13,13 +13,13 @@ from bpejit.arrays import Array
 from bpejit.corpus.input_paths import Inputs
 from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
-from bpejit.inspection.names import tokenizer_names
+from bpejit.inspection.names import CountingOptions, tokenizer_names
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
-    CountingOptions,
     InputCounts,
     TokenCounts,
+    count_each,
     count_inputs,
     given_models,
     repeatable_inputs,
@@ -273,13 +273,11 @@ def stats(
     tokenizer_names([given.path for given in tokenizers], names)  # checks them before the work
     work = checked_work(options)
     first, *others = tokenizers
-    compared = []
     with repeatable_inputs(inputs, options, labels, times=len(tokenizers)) as (sources, of_files):
         found = count_inputs(Codec(first.model), sources, labels=of_files, by_script=scripts, **work)
-        for number, other in enumerate(others):
-            turn = (number, len(others))
-            counted = count_inputs(Codec(other.model), sources, labels=of_files, stage="against", turn=turn, **work)
-            compared.append([*(group.total for group in counted.groups.values()), counted.total.total])
+        codecs = [Codec(other.model) for other in others]
+        counts = count_each(codecs, sources, labels=of_files, stage="against", **work)
+        compared = [[*(group.total for group in of.groups.values()), of.total.total] for of in counts]
     figures = corpus_stats(first.model, found, n_shown=n_shown)
     rows: list[Row] = [*figures["groups"], {"name": "total", **figures["total"]}]
     columns = tokenizer_names([other.path for other in others], names[1:])

@@ -34,22 +34,6 @@ FEWEST_TOKENS = 8
 """Tokens of a text with the tokenizer that makes more: the ratios of shorter texts are of little interest."""
 
 
-def read_sample(codec: Codec, source: Source, n_bytes: int = SAMPLED_BYTES) -> Iterator[bytes]:
-    """Yield the lines at the start of a source, divided at characters into texts of at most `LONGEST_TEXT` bytes.
-
-    Parameters
-    ----------
-    codec : Codec
-        Its splitter divides the source into chunks.
-    source : Source
-    n_bytes : int
-        Approximate number of bytes to read.
-    """
-    for document in _documents(codec, source, n_bytes):
-        for line in document.split(b"\n"):
-            yield from _divided(line, LONGEST_TEXT)
-
-
 def _documents(codec: Codec, source: Source, n_bytes: int) -> Iterator[bytes]:
     """Yield the documents, or parts of a plain text, at the start of a source."""
     reader = ChunkReader()
@@ -67,6 +51,7 @@ def _documents(codec: Codec, source: Source, n_bytes: int) -> Iterator[bytes]:
 
 
 def _divided(line: bytes, longest: int) -> Iterator[bytes]:
+    """Yield the parts of a line, divided at characters, of at most `longest` bytes."""
     start = 0
     while start < len(line):
         stop = min(start + longest, len(line))
@@ -136,7 +121,9 @@ def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source],
     """
     by_source: list[list[Row]] = []
     for source in sources:
-        texts = [text for text in dict.fromkeys(read_sample(first, source)) if len(text) >= SHORTEST_TEXT]
+        lines = (line for document in _documents(first, source, SAMPLED_BYTES) for line in document.split(b"\n"))
+        parts = dict.fromkeys(part for line in lines for part in _divided(line, LONGEST_TEXT))
+        texts = [part for part in parts if len(part) >= SHORTEST_TEXT]
         if not texts:
             continue
         numbers = [np.diff(codec.encode_batch(texts).starts) for codec in (first, second)]

@@ -1,8 +1,10 @@
-"""The names of tokenizers and texts in reports."""
+"""The names of tokenizers and texts in reports; the options of the functions that count tokens."""
 
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
+from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten
 from bpejit.options import Option
 
@@ -23,6 +25,10 @@ class Naming(TypedDict, total=False):
     ]
 
 
+class CountingOptions(Naming, ReadingOptions, LocalWork, total=False):
+    """The options of the functions that count tokens."""
+
+
 def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str]:
     """Return a name for each tokenizer: those that are given, and then the last part of the path, with a number if repeated.
 
@@ -36,18 +42,14 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
             f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
             "one for each: remove the others, or name more tokenizers"
         )
-    found = [*names, *unique_names(paths)[len(names) :]]
+    last = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
+    numbers = [last[: at + 1].count(name) for at, name in enumerate(last)]
+    unique = [name if number == 1 else f"{name} ({number})" for name, number in zip(last, numbers, strict=True)]
+    found = [*names, *unique[len(names) :]]
     twice = [name for name in names if found.count(name) > 1]
     if twice:
         raise OptionError(f"names has {shorten(twice[0])} for two tokenizers; expected different names: change one of them")
     return found
-
-
-def unique_names(paths: Sequence[str]) -> list[str]:
-    """Return a short name for each path: its last part, with a number if it is repeated."""
-    names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
-    numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
-    return [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import UnsupportedError
 from bpejit.inspection.visible_text import plain_text
-from bpejit.inspection.vocabulary_measures import compression_curve, merge_parts, token_properties
+from bpejit.inspection.vocabulary_measures import LONGEST, compression_points, frequency_points, length_points
 from bpejit.jit.listening import in_notebook
 from bpejit.model import Model
 
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
 
 COLORS = ("#2f81d6", "#d9622b", "#2e9e5b", "#a259c4", "#b8901f", "#d1467e")
 """Colors of tokenizers, readable on light and dark backgrounds."""
-
-MOST_POINTS = 600
-"""Points of a curve: more would make the file larger, and nothing visible."""
 
 
 def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
@@ -66,16 +61,10 @@ def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
         By name; the names are in the legend if there are several.
     ax : matplotlib Axes, optional
     """
-    ax = new_axes(ax)
-    longest = 0
-    for name, model, color in _colored(models):
-        lengths = token_properties(model).lengths
-        numbers = np.bincount(np.minimum(lengths[lengths > 0], 40))
-        longest = max(longest, numbers.size)
-        ax.plot(np.arange(1, numbers.size), numbers[1:], color=color, marker=".", label=_label(name))
-    ax.set_xlabel("bytes of a token" + (" (40: 40 or more)" if longest > 40 else ""))
-    ax.set_ylabel("tokens")
-    return _finished(ax, len(models))
+    points = {name: length_points(model) for name, model in models.items()}
+    has_last = any(lengths.size == LONGEST for lengths, _ in points.values())
+    last = f" ({LONGEST}: {LONGEST} or more)" if has_last else ""
+    return _drawn(new_axes(ax), points, f"bytes of a token{last}", "tokens", marker=".")
 
 
 def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
@@ -88,14 +77,10 @@ def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
     ax : matplotlib Axes, optional
     """
     ax = new_axes(ax)
-    for name, values, color in _colored(counts):
-        ordered = np.sort(values[values > 0])[::-1]
-        if ordered.size:
-            at = evenly_spaced(ordered.size)
-            ax.loglog(at + 1, ordered[at], color=color, label=_label(name))
-    ax.set_xlabel("rank by frequency")
-    ax.set_ylabel("occurrences")
-    return _finished(ax, len(counts))
+    points = {name: frequency_points(values) for name, values in counts.items()}
+    if any(ranks.size for ranks, _ in points.values()):
+        ax.set(xscale="log", yscale="log")
+    return _drawn(ax, points, "rank by frequency", "occurrences")
 
 
 def plot_compression(models: Mapping[str, Model], counts: Mapping[str, Array], n_bytes: int, ax: Any = None) -> Axes:
@@ -110,24 +95,12 @@ def plot_compression(models: Mapping[str, Model], counts: Mapping[str, Array], n
         Bytes of the text.
     ax : matplotlib Axes, optional
     """
-    ax = new_axes(ax)
-    for name, model, color in _colored(models):
-        sizes, tokens = compression_curve(model, merge_parts(model), counts[name])
-        at = evenly_spaced(sizes.size)
-        ax.plot(sizes[at], n_bytes / np.maximum(tokens[at], 1), color=color, label=_label(name))
-    ax.set_xscale("log", base=4)
-    ax.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
-    ax.xaxis.set_minor_formatter(lambda _size, _: "")
-    ax.set_xlabel("tokens of the vocabulary")
-    ax.set_ylabel("bytes per token")
-    return _finished(ax, len(models))
-
-
-def _colored(series: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Yield the name, the values and the color of each series."""
-    colors = cycle(COLORS)
-    for name, values in series.items():
-        yield name, values, next(colors)
+    points = {name: compression_points(model, counts[name], n_bytes) for name, model in models.items()}
+    axes = _drawn(new_axes(ax), points, "tokens of the vocabulary", "bytes per token")
+    axes.set_xscale("log", base=4)
+    axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+    axes.xaxis.set_minor_formatter(lambda _size, _: "")
+    return axes
 
 
 def _label(name: str) -> str:
@@ -137,17 +110,16 @@ def _label(name: str) -> str:
     return "\u200a" + text if text.startswith("_") else text
 
 
-def evenly_spaced(size: int) -> Array:
-    """Return at most `MOST_POINTS` indices that are evenly spaced on a logarithmic scale, with the first and the last."""
-    return np.unique(np.concatenate([[0], np.geomspace(1, size, MOST_POINTS).astype(np.int64) - 1]))
-
-
-def _finished(ax: Axes, n_series: int) -> Axes:
-    for text in (ax.xaxis.label, ax.yaxis.label):
+def _drawn(ax: Axes, points: Mapping[str, tuple[Array, Array]], x: str, y: str, **style: Any) -> Axes:
+    """Draw the points of each tokenizer in its color, and return the axes with labels, and a legend if there are several."""
+    for (name, of_name), color in zip(points.items(), cycle(COLORS), strict=False):
+        if of_name[0].size:
+            ax.plot(*of_name, color=color, label=_label(name), **style)
+    for text in (ax.set_xlabel(x), ax.set_ylabel(y)):
         text.set_parse_math(False)
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
-    if n_series > 1:
+    if len(points) > 1:
         legend = ax.legend(frameon=False, fontsize="small")
         for text in legend.get_texts():
             text.set_parse_math(False)

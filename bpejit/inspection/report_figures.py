@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from bpejit.arrays import Array
 from bpejit.inspection.names import short_names
-from bpejit.inspection.plots import evenly_spaced
 from bpejit.inspection.tables import Row
 from bpejit.inspection.visible_text import plain, plain_text, shown, spaces_or
-from bpejit.inspection.vocabulary_measures import compare_vocabularies, compression_curve, merge_parts, token_properties
+from bpejit.inspection.vocabulary_measures import (
+    compare_vocabularies,
+    compression_points,
+    frequency_points,
+    length_points,
+    token_properties,
+)
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
 
 MOST_SHOWN = 100
 """Number of inputs and special tokens that are listed."""
-
-LONGEST = 40
-"""Tokens of as many bytes or more are counted together."""
 
 _OF_TEXTS = ("name", "bytes", "words", "tokens", "bytes_per_token")
 _OF_SCRIPTS = ("script", "bytes", "characters", "words", "tokens", "bytes_per_token")
@@ -35,9 +35,9 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
     models : mapping of str to Model
         By name of the tokenizer.
     counts : mapping of str to int64 [vocab_size]
-        Number of occurrences of each token.
+        Number of occurrences of each token; empty if there is no text.
     stats : sequence of dict
-        What `corpus_stats` returns for each tokenizer; empty if there is no text.
+        What `corpus_stats` returns for each tokenizer, likewise.
 
     Returns
     -------
@@ -47,11 +47,11 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
         coordinates of its points for each tokenizer.
     """
     first = next(iter(models.values()))
-    curves: Row = {"lengths": [_lengths(model) for model in models.values()]}
+    curves: dict[str, list[tuple[Array, Array]]] = {"lengths": list(map(length_points, models.values()))}
     if stats:
         n_bytes = stats[0]["total"]["bytes"]
-        curves["compression"] = [_compression(model, counts[name], n_bytes) for name, model in models.items()]
-        curves["frequencies"] = [_frequencies(of) for of in counts.values()]
+        curves["compression"] = [compression_points(model, counts[name], n_bytes) for name, model in models.items()]
+        curves["frequencies"] = list(map(frequency_points, counts.values()))
     groups = stats[0]["groups"] if stats else []
     frequent = stats[0]["most_frequent"] if stats else []
     return {
@@ -60,7 +60,7 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
         "stats": [_shown_stats(of) for of in stats],
         "texts": [plain(name) for name in short_names([group["name"] for group in groups])],
         "frequent": [(spaces_or(row["token"], plain_text), row["count"]) for row in frequent],
-        "curves": curves,
+        "curves": {name: [(x.tolist(), y.round(4).tolist()) for x, y in points] for name, points in curves.items()},
     }
 
 
@@ -83,26 +83,6 @@ def _shown_stats(of: Row) -> Row:
     used = of["total"]["used_tokens"]
     total = {**of["total"], "unused_tokens": of["unused_tokens"], "vocab_share": used / of["vocab_tokens"]}
     return {"total": total, "groups": groups, "scripts": scripts, "coverage": of["coverage"], "ranks": of["ranks"]}
-
-
-def _lengths(model: Model) -> tuple[list[int], list[int]]:
-    """Return how many tokens have 1, 2, 3, ... bytes."""
-    lengths = token_properties(model).lengths
-    numbers = np.bincount(np.minimum(lengths[lengths > 0], LONGEST))[1:].tolist()
-    return list(range(1, len(numbers) + 1)), numbers
-
-
-def _compression(model: Model, counts: Array, n_bytes: int) -> tuple[list[int], list[float]]:
-    sizes, tokens = compression_curve(model, merge_parts(model), counts)
-    at = evenly_spaced(sizes.size)
-    ratios = n_bytes / np.maximum(tokens[at], 1)
-    return sizes[at].tolist(), ratios.round(4).tolist()
-
-
-def _frequencies(counts: Array) -> tuple[list[int], list[int]]:
-    ordered = np.sort(counts[counts > 0])[::-1]
-    at = evenly_spaced(ordered.size)
-    return (at + 1).tolist(), ordered[at].tolist()
 
 
 def tokenizer_heads(names: Iterable[str]) -> list[str]:

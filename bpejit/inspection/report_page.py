@@ -7,8 +7,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import date
 from html import escape
 from importlib.resources import files
@@ -108,77 +107,43 @@ N_FREQUENT = 16
 """Number of the most frequent tokens that are drawn."""
 
 
-@dataclass(frozen=True)
-class ReportedTokenizer:
-    """A tokenizer of a report.
-
-    Parameters
-    ----------
-    name : str
-        Shown in tables and plots; different from those of the others.
-    codec : Codec
-    counts : InputCounts, optional
-        None if there are no inputs.
-    """
-
-    name: str
-    codec: Codec
-    counts: InputCounts | None
-
-    @property
-    def model(self) -> Model:
-        """The model of the tokenizer."""
-        return self.codec.model
-
-    def dense_counts(self) -> Array:
-        """Return the number of occurrences of each token, as int64 [vocab_size]."""
-        size = self.model.vocab_size
-        return np.zeros(size, dtype=np.int64) if self.counts is None else self.counts.total.dense(size)
-
-
-_Tokenizers = Sequence[ReportedTokenizer]
-
-
 def report_page(
-    tokenizers: _Tokenizers, samples: Sequence[bytes], differing: Sequence[Row] = (), *, sample_names: Sequence[str] = ()
+    codecs: Mapping[str, Codec], counts: Sequence[InputCounts], samples: Mapping[str, bytes], differing: Sequence[Row] = ()
 ) -> str:
     """Return the page about one tokenizer, compared with others.
 
     Parameters
     ----------
-    tokenizers : sequence of ReportedTokenizer
-        The table of tokens is about the first.
-    samples : sequence of bytes
-        Texts to show in colors; by default `SAMPLES`.
+    codecs : mapping of str to Codec
+        By name of the tokenizer. The table of tokens is about the first.
+    counts : sequence of InputCounts
+        Of each tokenizer; empty if there are no inputs.
+    samples : mapping of str to bytes
+        Texts to show in colors, by label or file; by default `SAMPLES`.
     differing : sequence of dict
         Texts that the first two tokenizers encode most differently.
-    sample_names : sequence of str
-        Labels or files of the samples.
 
     Returns
     -------
     str
         HTML. It loads nothing: its policy forbids all requests, and all scripts but its own.
     """
-    first = tokenizers[0]
-    models = {entry.name: entry.model for entry in tokenizers}
-    stats = [corpus_stats(entry.model, entry.counts, n_shown=N_FREQUENT) for entry in tokenizers if entry.counts is not None]
-    dense = {entry.name: entry.dense_counts() for entry in tokenizers}
-    properties = token_properties(first.model)
-    suspicious = find_suspicious_tokens(first.codec)
-    flags = token_flags(properties, suspicious)
-    counts = None if first.counts is None else dense[first.name]
-    codecs = {entry.name: entry.codec for entry in tokenizers}
-    others = list(codecs.values())[1:]
-    directory, block = pack_arrays(first.model, flags, merge_parts(first.model), counts, others)
+    models = {name: codec.model for name, codec in codecs.items()}
+    named_counts = dict(zip(models, counts, strict=False))
+    stats = [corpus_stats(models[name], of, n_shown=N_FREQUENT) for name, of in named_counts.items()]
+    dense = {name: of.total.dense(models[name].vocab_size) for name, of in named_counts.items()}
+    first, *others = codecs.values()
+    name, model = next(iter(models.items()))
+    flags = token_flags(token_properties(model), find_suspicious_tokens(first))
+    directory, block = pack_arrays(model, flags, merge_parts(model), dense.get(name), others)
     meta = {"arrays": directory, "kinds": KINDS, "titles": TITLES, **page_figures(models, dense, stats)}
     heads = tokenizer_heads(models)
     against = f" compared with {' and '.join(heads[1:])}" if others else ""
     values = {
-        "title": escape(plain(first.name)),
+        "title": escape(plain(name)),
         "heads": heads[0] + against,
-        "name": shown(first.name),
-        "samples": colored_samples(codecs, samples, sample_names, differing),
+        "name": shown(name),
+        "samples": colored_samples(codecs, samples, differing),
         "settings": "".join(map(settings_list, heads, models.values())),
         "version": __version__,
         "date": f"{date.today():%d %B %Y}".lstrip("0"),

@@ -25,25 +25,21 @@ MOST_PARTS = 8
 """Tokens that may share characters; more show their bytes, as those of a text that is not valid UTF-8."""
 
 
-def colored_samples(
-    codecs: Mapping[str, Codec], samples: Sequence[bytes], names: Sequence[str], differing: Sequence[Row]
-) -> str:
+def colored_samples(codecs: Mapping[str, Codec], samples: Mapping[str, bytes], differing: Sequence[Row]) -> str:
     """Return the tokens of texts in colors, with each of several tokenizers.
 
     Parameters
     ----------
     codecs : mapping of str to Codec
         By name of the tokenizer.
-    samples : sequence of bytes
-        By default `SAMPLES`.
-    names : sequence of str
-        Labels or files of the samples.
+    samples : mapping of str to bytes
+        By label or file; by default `SAMPLES`.
     differing : sequence of dict
         Texts that the first two tokenizers encode most differently.
     """
-    texts = samples or [sample.encode() for sample in SAMPLES]
-    titles = short_names(names) or [""] * len(texts)
-    parts = [_each(codecs, text, title) for text, title in zip(texts, titles, strict=True)]
+    titles = short_names(list(samples))
+    parts = [_each(codecs, text, title) for title, text in zip(titles, samples.values(), strict=True)]
+    parts = parts or [_each(codecs, text.encode(), "") for text in SAMPLES]
     if differing:
         first, second = map(shown, list(codecs)[:2])
         parts.append(f"<h3>Texts that {first} and {second} encode most differently</h3>")

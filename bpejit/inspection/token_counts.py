@@ -33,10 +33,8 @@ from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import FunctionJob, Progress
-from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
-from bpejit.inspection.names import Naming
 from bpejit.inspection.tables import Row
 from bpejit.inspection.text_measures import (
     OTHER,
@@ -55,10 +53,6 @@ from bpejit.options import chosen
 
 AnyTokenizer: TypeAlias = Any
 """A `bpejit.Tokenizer`, the path of one, or a `GivenModel`."""
-
-
-class CountingOptions(Naming, ReadingOptions, LocalWork, total=False):
-    """The options of the functions that count tokens."""
 
 
 @dataclass(frozen=True)
@@ -376,6 +370,12 @@ def count_inputs(
     counted = TokenCounts(*merged, measured)
     scripts = _script_rows(sums, measured.word_counts) if by_script else []
     return InputCounts(counted, groups, scripts, skipped)
+
+
+def count_each(codecs: Sequence[Codec], sources: Sequence[Source], **options: Any) -> Iterator[InputCounts]:
+    """Yield the counts of each of several tokenizers, as `count_inputs` returns them, or nothing if there are no sources."""
+    for number, codec in enumerate(codecs if sources else ()):
+        yield count_inputs(codec, sources, turn=(number, len(codecs)), **options)
 
 
 def group_names(paths: Sequence[str], labels: Mapping[str, str]) -> list[str]:

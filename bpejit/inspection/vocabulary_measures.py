@@ -23,6 +23,12 @@ from bpejit.utf8 import is_utf8
 LONG_BYTES = 32
 """Bytes from which a token is very long."""
 
+LONGEST = 40
+"""Tokens of as many bytes or more are counted together."""
+
+MOST_POINTS = 600
+"""Points of a curve: more would make the file larger, and nothing visible."""
+
 _PRIVATE = re.compile(
     rb"[\w.+-]+@[\w-]+\.\w{2,}"  # e-mail addresses
     rb"|@(?:gmail|hotmail|yahoo|outlook|qq|163)\b"
@@ -139,6 +145,33 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
     tokens = int(counts.sum()) + int(applied.sum()) - np.concatenate([[0], np.cumsum(applied)])
     first = len(model.tokens) - parts.order.size
     return first + np.arange(parts.order.size + 1), tokens
+
+
+def compression_points(model: Model, counts: Array, n_bytes: int) -> tuple[Array, Array]:
+    """Return points of the curve of `compression_curve`: numbers of tokens of the vocabulary, and bytes per token."""
+    sizes, tokens = compression_curve(model, merge_parts(model), counts)
+    return _thinned(sizes, n_bytes / np.maximum(tokens, 1))
+
+
+def frequency_points(counts: Array) -> tuple[Array, Array]:
+    """Return ranks by frequency, from 1, and the numbers of occurrences of the tokens that have them."""
+    ordered = np.sort(counts[counts > 0])[::-1]
+    return _thinned(np.arange(1, ordered.size + 1), ordered)
+
+
+def length_points(model: Model) -> tuple[Array, Array]:
+    """Return 1, 2, 3, ... and how many tokens have so many bytes; the last ones have `LONGEST` or more."""
+    lengths = token_properties(model).lengths
+    numbers = np.bincount(np.minimum(lengths[lengths > 0], LONGEST))[1:]
+    return np.arange(1, numbers.size + 1), numbers
+
+
+def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return at most `MOST_POINTS` of some points, evenly spaced on a logarithmic scale, with the first and the last."""
+    if x.size > 1:
+        at = np.unique(np.concatenate([[0], np.geomspace(1, x.size, MOST_POINTS).astype(np.int64) - 1]))
+        return x[at], y[at]
+    return x, y
 
 
 def find_suspicious_tokens(codec: Codec) -> dict[str, Array]:

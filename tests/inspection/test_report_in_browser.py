@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -16,7 +17,7 @@ from helpers.reports import HOSTILE, hostile_model, large_model
 import bpejit
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
-from bpejit.inspection.report_page import ReportedTokenizer, report_page
+from bpejit.inspection.report_page import report_page
 from bpejit.inspection.token_counts import count_inputs
 from bpejit.inspection.visible_text import visible_pieces
 
@@ -38,12 +39,13 @@ def write_report(models, folder, texts):
         (folder / name).write_bytes(text)
         paths.append(folder / name)
     sources = find_sources(paths)
-    reported = []
-    for name, model in models.items():
-        codec = Codec(model)
-        reported.append(ReportedTokenizer(name, codec, count_inputs(codec, sources, by_script=True)))
+    codecs = {name: Codec(model) for name, model in models.items()}
+    counts = [count_inputs(codec, sources, by_script=True) for codec in codecs.values()]
     page = folder / "report.html"
-    page.write_text(report_page(reported, [text[:300] for text in texts.values()]), encoding="utf-8")
+    page.write_text(report_page(codecs, counts, {name: text[:300] for name, text in texts.items()}), encoding="utf-8")
+    reported = [
+        SimpleNamespace(codec=codec, model=codec.model, counts=of) for codec, of in zip(codecs.values(), counts, strict=True)
+    ]
     return page.as_uri(), reported
 
 
@@ -118,7 +120,7 @@ def test_content_of_a_large_vocabulary(browser, large):
 def test_sorting(browser, large):
     address, reported = large
     open_page(browser, address)
-    counts = reported.dense_counts()
+    counts = reported.counts.total.dense(reported.model.vocab_size)
     best = sorted(range(counts.size), key=lambda number: (-counts[number], number))
     assert [int(row[0]) for row in shown_rows(browser)[:10]] == best[:10]  # the order at the beginning
     element(browser, "[data-key=count]").click()
@@ -275,7 +277,7 @@ def test_charts(browser, compared):
 def test_page_without_texts(browser, tmp_path):
     page = tmp_path / "report.html"
     model = learned_model(b"the theatre of the others " * 9, 12)
-    page.write_text(report_page([ReportedTokenizer("alone", Codec(model), None)], []), encoding="utf-8")
+    page.write_text(report_page({"alone": Codec(model)}, [], {}), encoding="utf-8")
     open_page(browser, page.as_uri())
     assert len(browser.find_elements("css selector", ".card strong")) == 4
     assert len(browser.find_elements("css selector", "figure svg")) == 1
@@ -290,7 +292,7 @@ def test_begins_with_a_frequent_token(browser, compared):
     address, reported = compared
     open_page(browser, address)
     token = int(element(browser, "#detail").get_attribute("data-token"))
-    counts = reported[0].dense_counts()
+    counts = reported[0].counts.total.dense(reported[0].model.vocab_size)
     assert (counts > counts[token]).sum() < 40
     assert len(browser.find_elements("css selector", "#detail .tree li")) > 2
     assert element(browser, ".row.current").text.split()[0] == str(token)
