@@ -121,8 +121,10 @@ def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source],
     """
     by_source: list[list[Row]] = []
     for source in sources:
-        lines = (line for document in _documents(first, source, SAMPLED_BYTES) for line in document.split(b"\n"))
-        parts = dict.fromkeys(part for line in lines for part in _divided(line, LONGEST_TEXT))
+        parts: dict[bytes, None] = {}
+        for document in _documents(first, source, SAMPLED_BYTES):
+            for line in document.split(b"\n"):
+                parts |= dict.fromkeys(_divided(line, LONGEST_TEXT))
         texts = [part for part in parts if len(part) >= SHORTEST_TEXT]
         if not texts:
             continue

@@ -42,10 +42,14 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
             f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
             "one for each: remove the others, or name more tokenizers"
         )
-    last = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
-    numbers = [last[: at + 1].count(name) for at, name in enumerate(last)]
-    unique = [name if number == 1 else f"{name} ({number})" for name, number in zip(last, numbers, strict=True)]
-    found = [*names, *unique[len(names) :]]
+    last_parts: list[str] = []
+    found = list(names)
+    for number, path in enumerate(paths):
+        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+        last_parts.append(name)
+        n_times = last_parts.count(name)
+        if number >= len(names):
+            found.append(name if n_times == 1 else f"{name} ({n_times})")
     twice = [name for name in names if found.count(name) > 1]
     if twice:
         raise OptionError(f"names has {shorten(twice[0])} for two tokenizers; expected different names: change one of them")

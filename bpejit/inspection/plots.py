@@ -112,9 +112,11 @@ def _label(name: str) -> str:
 
 def _drawn(ax: Axes, points: Mapping[str, tuple[Array, Array]], x: str, y: str, **style: Any) -> Axes:
     """Draw the points of each tokenizer in its color, and return the axes with labels, and a legend if there are several."""
-    for (name, of_name), color in zip(points.items(), cycle(COLORS), strict=False):
-        if of_name[0].size:
-            ax.plot(*of_name, color=color, label=_label(name), **style)
+    colors = cycle(COLORS)
+    for name, (horizontal, vertical) in points.items():
+        color = next(colors)
+        if horizontal.size:
+            ax.plot(horizontal, vertical, color=color, label=_label(name), **style)
     for text in (ax.set_xlabel(x), ax.set_ylabel(y)):
         text.set_parse_math(False)
     ax.grid(alpha=0.25)
