@@ -206,7 +206,9 @@ def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -
     if len(ratios) > 1:
         names = [row["name"] for row in named]
         head, *others = ratios
-        yield Table(list(zip([*head, *names], *(column[: len(names) + 1] for column in others), strict=True)))
+        columns: list[Sequence[Any]] = [[*head, *names]]
+        columns += [column[: len(names) + 1] for column in others]
+        yield Table(list(zip(*columns, strict=True)))
     if figures["scripts"]:
         heads = ("script", *AMOUNTS, "bytes each", "characters", "words")
         yield Table(table(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), heads))

@@ -52,6 +52,9 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
         n_bytes = stats[0]["total"]["bytes"]
         curves["compression"] = [compression_points(model, counts[name], n_bytes) for name, model in models.items()]
         curves["frequencies"] = list(map(frequency_points, counts.values()))
+    drawn = {}
+    for name, points in curves.items():
+        drawn[name] = [(x.tolist(), y.round(4).tolist()) for x, y in points]
     groups = stats[0]["groups"] if stats else []
     frequent = stats[0]["most_frequent"] if stats else []
     return {
@@ -60,7 +63,7 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
         "stats": [_shown_stats(of) for of in stats],
         "texts": [plain(name) for name in short_names([group["name"] for group in groups])],
         "frequent": [(spaces_or(row["token"], plain_text), row["count"]) for row in frequent],
-        "curves": {name: [(x.tolist(), y.round(4).tolist()) for x, y in points] for name, points in curves.items()},
+        "curves": drawn,
     }
 
 
