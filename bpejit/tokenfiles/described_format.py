@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -12,7 +11,6 @@ import numpy as np
 from bpejit import arguments
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, choose_dtype
 from bpejit.tokenfiles.description import (
     DTYPES,
@@ -84,33 +82,10 @@ class DescribedFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,
-        **others: Any,
+        **options: Any,
     ) -> TokenFileWriter:
-        """Return a writer (see `TokenFileFormat.writer`); `others` are options of some formats (see `token_writer`)."""
-        chosen = self.choose_dtype(dtype, vocab_size)
-        has_documents = document_index or self.stores_documents
-        files: list[StrPath] = []
-        removed: list[StrPath] = []
-        if isinstance(path, (str, os.PathLike)):
-            path = path if is_standard_output(path) or is_device(path) else self.main_file(path)
-            files.append(path)
-            (files if has_documents else removed).extend(self.border_files(path))
-        return self.writer_type(
-            self,
-            path,
-            files=files,
-            removed=removed,
-            dtype=chosen,
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-            has_documents=has_documents,
-            streams=self.streams and (self.stores_documents or not document_index),
-            **others,
-        )
+        """Return a writer (see `TokenFileFormat.writer`), to which some formats give more options (see `token_writer`)."""
+        return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
@@ -83,30 +83,17 @@ class TokenFileWriter:
 
     Parameters
     ----------
-    form : TokenFileFormat
+    form : DescribedFormat
     path : path or binary stream
-        The main file, whose name the description has; None as an attribute for a stream or a device.
-    files : list of paths
-        The files to write, without the description.
-    removed : list of paths
-        Files of the format that are not written, and do not fit the new ones if they exist.
+        None as an attribute for a stream or a device, which receives what the main file would contain, without a description.
     dtype : np.dtype
-    vocab_size : int
-        One more than the largest id of the tokenizer.
-    tokenizer_sha256 : str, optional
-        `Model.sha256` of the tokenizer; None if it is not known.
-    overwrite : bool
-        Replace existing files. Otherwise they are an error.
-    has_documents : bool
-        Whether the borders of documents are stored, and their number is in the description.
-    streams : bool
-        Allow streams, devices, pipes and standard output (`-`). They receive what the first file would contain, without a
-        description.
+    vocab_size, tokenizer_sha256, overwrite, document_index
+        See `TokenFileFormat.writer`.
 
     Raises
     ------
     OutputError
-        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
+        See `TokenFileFormat.writer`.
     """
 
     def __init__(
@@ -114,14 +101,11 @@ class TokenFileWriter:
         form: Any,
         path: StrPath | BinaryIO,
         *,
-        files: Sequence[StrPath],
-        removed: Sequence[StrPath],
         dtype: np.dtype[Any],
         vocab_size: int,
         tokenizer_sha256: str | None,
-        overwrite: bool,
-        has_documents: bool,
-        streams: bool,
+        overwrite: bool = False,
+        document_index: bool = False,
     ) -> None:
         self.form = form
         self.dtype = dtype
@@ -131,12 +115,12 @@ class TokenFileWriter:
         self.n_documents = 0
         self._last_end = 0
         self._name = "the output"
-        self._has_documents = has_documents
+        self._has_documents = document_index or form.stores_documents
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
         self._hash = Hasher()
         self._documents_hash = hashlib.sha256()
-        self._files = self._outputs(path, files, removed, overwrite=overwrite, streams=streams)
+        self._files = self._outputs(path, overwrite=overwrite)
         self._data, *self._others = self._files.__enter__()
         self._open = True
         try:
@@ -145,10 +129,9 @@ class TokenFileWriter:
             self.__exit__(*sys.exc_info())
             raise
 
-    def _outputs(
-        self, path: StrPath | BinaryIO, files: Sequence[StrPath], removed: Sequence[StrPath], *, overwrite: bool, streams: bool
-    ) -> AbstractContextManager[Any]:
+    def _outputs(self, path: StrPath | BinaryIO, *, overwrite: bool) -> AbstractContextManager[Any]:
         """Return a context manager that opens the files, and the description last unless the output is a stream."""
+        streams = self.form.streams and (self.form.stores_documents or not self._has_documents)
         if not isinstance(path, (str, os.PathLike)):
             if not streams:
                 raise OutputError(
@@ -156,15 +139,18 @@ class TokenFileWriter:
                     "bytes are written last; expected a path: write a file"
                 )
             return nullcontext([path])
+        path = path if is_standard_output(path) or is_device(path) else self.form.main_file(path)
         self._name = os.fspath(path)
+        borders = self.form.border_files(path)
+        outputs = [path, *(borders if self._has_documents else []), description_path(path)]
+        removed = [] if self._has_documents else borders  # these would not fit the new ids
         if not streams:
-            check_not_stream(path, [os.fspath(file) for file in (*files, description_path(path))])
+            check_not_stream(path, [os.fspath(file) for file in outputs])
         elif is_standard_output(path):
             return nullcontext([sys.stdout.buffer])
         elif is_device(path):
             check_outputs([path], overwrite=overwrite)
             return replacing_all([path])
-        outputs = [*files, description_path(path)]
         check_outputs([*outputs, *removed], overwrite=overwrite)
         self.path = Path(path)
         return replacing_all(outputs, remove=removed)

@@ -81,9 +81,8 @@ def read_tokens(
     path: StrPath,
     *,
     dtype: str | None = None,
-    tokenizer_sha256: str | None = None,
-    vocab_size: int | None = None,
     format: str = AUTO,  # noqa: A002
+    **expected: Any,
 ) -> TokenSource:
     """Open a token file to read it once, in blocks; `-` is standard input.
 
@@ -91,39 +90,26 @@ def read_tokens(
     """
     if os.fspath(path) == STANDARD_INPUT:
         return format_of(path, format).open_stream(sys.stdin.buffer, dtype=dtype)
-    return open_tokens(path, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size, format=format)
+    return open_tokens(path, dtype=dtype, format=format, **expected)
 
 
 def token_writer(
     path: StrPath | BinaryIO,
     *,
-    dtype: str = "auto",
-    vocab_size: int,
-    tokenizer_sha256: str | None,
-    overwrite: bool = False,
-    document_index: bool = False,
     pack: int | None = None,
     columns: ColumnRows | None = None,
     format: str = DEFAULT_FORMAT,  # noqa: A002
+    **options: Any,
 ) -> TokenFileWriter:
-    """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`.
+    """Return the writer of a token file; other parameters and the errors are the same as for `TokenFileFormat.writer`.
 
     `pack` is the number of ids of each row, for formats that `check_packing` accepts, and `columns` has the rows of further
     columns, for those that `check_columns` accepts.
     """
     check_packing(format, pack)
-    packing: dict[str, Any] = {} if pack is None else {"pack": pack}
-    if columns is not None:
-        packing["columns"] = columns
-    return load_format(format).writer(
-        path,
-        dtype=dtype,
-        vocab_size=vocab_size,
-        tokenizer_sha256=tokenizer_sha256,
-        overwrite=overwrite,
-        document_index=document_index,
-        **packing,
-    )
+    of_rows = {"pack": pack, "columns": columns}
+    options |= {name: value for name, value in of_rows.items() if value is not None}
+    return load_format(format).writer(path, **options)
 
 
 def check_packing(format: str, pack: int | None) -> None:  # noqa: A002
