@@ -327,7 +327,7 @@ class SplitText:
         reader = ChunkReader()
         plain = Splitter(self.splitter.pattern, [])
         for chunk in Chunker(self.splitter).chunks([source]):
-            content = reader.read(chunk)
+            content = chunk.read(reader)
             self.n_bytes += content.cut
             self.skipped += content.skipped
             splitter = self.splitter if content.specials else plain

@@ -182,11 +182,17 @@ class AnyChunk(Protocol):
         """What the chunk carries, if it cannot be read again; None otherwise."""
 
     def read(self, reader: ChunkReader) -> Block:
-        """Return the text of the chunk, in the buffer of a reader."""
+        """Return the text of the chunk, in the buffer of a reader: it is valid until the next chunk is read.
+
+        Raises
+        ------
+        CorpusError
+            If the file cannot be read, or became shorter after it was divided.
+        """
 
 
 class ChunkReader:
-    """Reads chunks into one buffer, so that new memory pages are touched only once.
+    """The buffer that chunks are read into, so that new memory pages are touched only once.
 
     Parameters
     ----------
@@ -203,16 +209,6 @@ class ChunkReader:
         self._text: Array = np.empty(CHUNK_BYTES + CUT_WINDOW + TEXT_PADDING, np.uint8)
         self._opened: tuple[str, Any] | None = None
         self._counted = ("", 0, 0)
-
-    def read(self, chunk: AnyChunk) -> Block:
-        """Return the text of a chunk, which is valid until the next call.
-
-        Raises
-        ------
-        CorpusError
-            If the file cannot be read, or became shorter after it was divided.
-        """
-        return chunk.read(self)
 
     def buffer(self, length: int) -> Array:
         """Return the buffer of the reader, for a text of `length` bytes."""

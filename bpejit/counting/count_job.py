@@ -190,7 +190,7 @@ class CountWorker:
 
     def run(self, chunk: AnyChunk) -> CountedChunk:
         """Count one chunk."""
-        block = self._reader.read(chunk)
+        block = chunk.read(self._reader)
         splitter = self._splitter if block.specials else self._plain_splitter
         self._counter.add_text(splitter, block.text, block.stops, block.cut, block.final)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)

@@ -20,7 +20,7 @@ from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
-from bpejit.tokenfiles.mapped_tokens import MappedTokens
+from bpejit.tokenfiles.mapped_format import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
 
 _LEAST_BYTES = 1 << 17

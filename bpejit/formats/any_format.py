@@ -28,7 +28,7 @@ from bpejit.model import Model
 from bpejit.registry import AUTO
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
-from bpejit.storage.files import StrPath, parse_json, read_error
+from bpejit.storage.files import StrPath, parse_json, read_file
 from bpejit.storage.remote import check_container, is_remote, remote_errors, remote_file_system
 
 if TYPE_CHECKING:
@@ -210,11 +210,7 @@ def _expected(formats: list[TokenizerFormat]) -> str:
 
 def _read_head(path: Path) -> bytes:
     """Read the first bytes only, since a file that is no tokenizer may be large."""
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenizerFormatError, what="tokenizer file") from cause
+    return read_file(path, error=TokenizerFormatError, what="tokenizer file", most=HEAD_BYTES)
 
 
 def _recognize_folder(folder: Path) -> tuple[str, Path]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat
+from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.huggingface_writing import note, sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("bpejit.formats")
 
-FILE = "tokenizer.json"
-
 _LONGEST_TOKEN = 1 << 16
 """Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
 
@@ -51,8 +50,8 @@ class HuggingFaceFormat(TokenizerFormat):
     """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
 
     name = "hf"
-    expected = f"Hugging Face's `{FILE}`"
-    file_names = (FILE, *SETTINGS_FILES)
+    expected = f"Hugging Face's `{TOKENIZER_FILE}`"
+    file_names = (TOKENIZER_FILE, *SETTINGS_FILES)
     writable = True
     has_tokenizer_json = True
 
@@ -99,7 +98,7 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
     """
     file = Path(path)
     if file.is_dir():
-        file = file / FILE
+        file = file / TOKENIZER_FILE
     data = read_tokenizer_file(file)
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")

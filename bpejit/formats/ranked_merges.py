@@ -142,9 +142,7 @@ def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
 
 
 def as_merge_list(model: Model) -> Merges:
-    """Return the merges of a model; for a ranked model, a list that gives the same ids (see the module's docstring)."""
-    if not model.ranked:
-        return list(model.merges)
+    """Return a list of merges that gives the same ids as a ranked model (see the module's docstring)."""
     merges, unreachable = recover_merges(model.tokens)
     return list_all_splits(model.tokens) if unreachable else merges
 

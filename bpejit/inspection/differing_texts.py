@@ -40,7 +40,7 @@ def _documents(codec: Codec, source: Source, n_bytes: int) -> Iterator[bytes]:
     chunker = Chunker(codec.encoder.splitter, chunk_bytes=min(n_bytes, CHUNK_BYTES), group_files=False)
     rest = n_bytes
     for chunk in chunker.chunks([source]):
-        block = reader.read(chunk)
+        block = chunk.read(reader)
         data = block.text[: block.cut].tobytes()
         ends = [block.cut] if block.ends is None else block.ends.tolist()
         for begin, end in pairwise([0, *ends]):

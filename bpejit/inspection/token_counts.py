@@ -244,7 +244,7 @@ class CountTokensWorker:
 
     def run(self, chunk: AnyChunk) -> ChunkTokens:
         """Encode one chunk, and measure its text."""
-        block = self._reader.read(chunk)
+        block = chunk.read(self._reader)
         measures = measure_text(block.text, block.cut, self._table, block.ends)
         if block.ends is None:
             ids = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, self._workspace)

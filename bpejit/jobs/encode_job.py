@@ -67,7 +67,7 @@ def block_checksum(block: Block) -> bytes:
 
 def checksum_chunk(reader: ChunkReader, chunk: AnyChunk) -> tuple[bytes, int]:
     """Return the checksum of a chunk, as `EncodeWorker` computes it, and its bytes of input."""
-    block = reader.read(chunk)
+    block = chunk.read(reader)
     return block_checksum(block), block.n_read
 
 
@@ -93,7 +93,7 @@ class EncodeWorker:
 
     def run(self, chunk: AnyChunk) -> EncodedChunk:
         """Encode one chunk."""
-        block = self._reader.read(chunk)
+        block = chunk.read(self._reader)
         workspace = self._workspace
         if block.ends is None:
             found = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, workspace)

@@ -26,7 +26,7 @@ SYNC_BYTES = 1 << 21
 """Bytes of an output after which the system starts to write them to disk."""
 
 
-def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file") -> bytes:
+def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file", most: int = -1) -> bytes:
     """Return the content of a file.
 
     Parameters
@@ -36,9 +36,12 @@ def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file") ->
         The exception to raise if the file cannot be read.
     what : str
         Noun for the message.
+    most : int
+        The number of bytes at its start to return; by default all.
     """
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return file.read(most)
     except OSError as cause:
         raise read_error(path, cause, error=error, what=what) from cause
 

@@ -193,7 +193,9 @@ def _pack(
     order = np.argsort(packs, kind="stable")
     ordered = packs[order]
     n_members = np.bincount(packs, minlength=n_packs)
-    found: dict[str, Lists] = {} if len(names) > 1 else {"inputs": _single_inputs(n_packs)}
+    found: dict[str, Lists] = {}
+    if len(names) == 1:
+        found["inputs"] = np.zeros(n_packs, dtype=np.int64), np.arange(n_packs + 1)  # a 0 for each
     for name in reversed(names):
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
         starts = starts_of(totals)
@@ -203,11 +205,6 @@ def _pack(
         found |= {f"{name}{kind}": (values, starts) for kind, values in outs.items()}
     parts = [(given[name][0], begins[name], sizes[name]) for name in names]
     return found, packs, parts, min(queue_size, n_packs - int(alone.sum()))
-
-
-def _single_inputs(n: int) -> Lists:
-    """Return the inputs of examples that have only targets: a 0 for each."""
-    return np.zeros(n, dtype=np.int64), np.arange(n + 1, dtype=np.int64)
 
 
 def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Array, Array]:

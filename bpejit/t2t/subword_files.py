@@ -80,7 +80,7 @@ def _record_lines(chunks: Iterator[AnyChunk], contents: Contents | None) -> Iter
     skipped = NOTHING_SKIPPED
     n_documents = 0
     for chunk in chunks:
-        block = reader.read(chunk)
+        block = chunk.read(reader)
         skipped += block.skipped
         ends = np.empty(0, np.int64) if block.ends is None else block.ends
         n_documents += ends.size
@@ -330,7 +330,7 @@ def encode_file(
     contents = contents or Contents()
     format = output_format(out, format)  # noqa: A001
     sources = find_sources(inputs, contents)
-    read = [*(source.path for source in sources), *_vocabulary_files(encoder)]
+    read = [*(source.path for source in sources), *([encoder.filename] if encoder.filename else [])]
     check_token_outputs(out, inputs=read, overwrite=overwrite, format=format)
     total = _text_bytes(sources)
     lines = done = 0
@@ -348,11 +348,6 @@ def encode_file(
                 progress("encode", done, total, "bytes")
         dtype, tokens = writer.dtype.name, writer.n_tokens
     return Encoded(lines, done, tokens, dtype, format)
-
-
-def _vocabulary_files(encoder: SubwordTextEncoder) -> list[StrPath]:
-    """Return the file that a vocabulary was loaded from, which must not be an output."""
-    return [] if encoder.filename is None else [encoder.filename]
 
 
 def decode_file(
@@ -376,7 +371,7 @@ def decode_file(
         the text cannot be written.
     """
     if isinstance(out, (str, os.PathLike)):
-        read = [*token_inputs(tokens, format=format), *_vocabulary_files(encoder)]
+        read = [*token_inputs(tokens, format=format), *([encoder.filename] if encoder.filename else [])]
         check_outputs([out], inputs=read, overwrite=overwrite)
         if is_standard_output(out):
             out = sys.stdout.buffer

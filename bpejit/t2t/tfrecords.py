@@ -65,7 +65,7 @@ def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Arra
     return out[: new[-1]], new
 
 
-def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, first_record: int = 0) -> Array:
+def find_records(data: Array, *, source: str = "the data", first_byte: int = 0) -> Array:
     """Return where each record starts and the last one ends, after checking all checksums.
 
     Parameters
@@ -74,8 +74,8 @@ def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, 
         Complete records.
     source : str
         Noun or path for messages.
-    first_byte, first_record : int
-        Position of the data in its source, and the number of its first record, for messages.
+    first_byte : int
+        Position of the data in its source, for messages.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, 
     data = as_array(data, np.uint8, "data")
     starts, status = _scan(data, data.size)
     if status != DONE:
-        raise _damage(status, source, first_byte + int(starts[-1]), first_record + starts.size - 1)
+        raise _damage(status, source, first_byte + int(starts[-1]), starts.size - 1)
     return starts
 
 

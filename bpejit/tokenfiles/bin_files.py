@@ -1,7 +1,7 @@
 """Headerless token files, as nanoGPT reads them: little-endian uint16 or uint32 ids, and nothing else.
 
 Everything else is in `<file>.json` beside the file (see `bpejit.tokenfiles.description`), and with `document_index` the borders
-of documents are in `<file>.docs.npy` (see `bpejit.tokenfiles.document_index`).
+of documents are in `<file>.docs.npy` (see `bpejit.tokenfiles.borders`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.files import StrPath, read_file
 from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
 
@@ -65,11 +65,7 @@ class LlmcFormat(MappedFormat):
 
 def _read_header(path: Path) -> tuple[str, int]:
     """Return the dtype and the number of ids in the header of a file."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_HEADER_BYTES)
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+    data = read_file(path, error=TokenFileError, what="token file", most=_HEADER_BYTES)
     header = np.frombuffer(data[: len(data) // 4 * 4], dtype=_HEADER).tolist()
     for dtype, version in _VERSIONS.items():
         if len(data) == _HEADER_BYTES and tuple(header[:2]) == version and header[2] >= 0:

@@ -20,7 +20,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error
+from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
@@ -165,11 +165,7 @@ class SequenceIndex(Borders):
     def __init__(self, path: Path, n_bytes: int) -> None:
         size = regular_size(path)
         self.path = path
-        try:
-            with path.open("rb") as file:
-                header = file.read(_HEADER.size)
-        except OSError as cause:
-            raise read_error(path, cause, error=TokenFileError, what="index of a token file") from cause
+        header = read_file(path, error=TokenFileError, what="index of a token file", most=_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_MAGIC):
             raise self._no_index(f"begins with {header[:9]!r}", repr(_MAGIC))
         _, version, code, n_sequences, n_documents = _HEADER.unpack(header)

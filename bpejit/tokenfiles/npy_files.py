@@ -11,7 +11,7 @@ import numpy as np
 from bpejit.errors import TokenFileError
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
-from bpejit.tokenfiles.npy_header import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
+from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
 
 
 class NpyFormat(MappedFormat):

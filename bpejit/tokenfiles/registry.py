@@ -22,7 +22,7 @@ _formats: Registry[TokenFileFormat] = Registry(
         "bin": ("bpejit.tokenfiles.bin_files:BinFormat", "ids without a header, as nanoGPT reads them"),
         "npy": ("bpejit.tokenfiles.npy_files:NpyFormat", "a NumPy array"),
         "megatron": ("bpejit.tokenfiles.megatron_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
-        "parquet": ("bpejit.tokenfiles.parquet_files:ParquetFormat", "a row per document"),
+        "parquet": ("bpejit.tokenfiles.arrow_files:ParquetFormat", "a row per document"),
         "llmc": ("bpejit.tokenfiles.llmc_files:LlmcFormat", "ids after the header of llm.c"),
         "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE with FILE.index and FILE.metadata"),
         "arrow": ("bpejit.tokenfiles.arrow_files:ArrowFormat", "a row per document, mapped into memory"),

@@ -17,7 +17,7 @@ from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens
+from bpejit.tokenfiles.mapped_format import MappedTokens
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""

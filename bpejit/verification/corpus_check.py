@@ -111,7 +111,7 @@ def block_reader(model: Model) -> Callable[[list[Source]], Iterator[Block]]:
     tokens = map(special_bytes, model.special_tokens)
     splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
     reader = ChunkReader()
-    return lambda sources: map(reader.read, Chunker(splitter).chunks(sources))
+    return lambda sources: (chunk.read(reader) for chunk in Chunker(splitter).chunks(sources))
 
 
 class _Corpus:

@@ -34,7 +34,7 @@ def counts_of_chunks(chunks: list[Chunk], splitter: Splitter, *, normalize_newli
     counter = PretokenCounter()
     reader = ChunkReader(normalize_newlines=normalize_newlines)
     for chunk in chunks:
-        piece = reader.read(chunk)
+        piece = chunk.read(reader)
         counter.add_text(splitter, piece.text, piece.stops, piece.cut, piece.final)
     return counter.table().to_counts()
 
@@ -178,13 +178,13 @@ def test_file_truncated_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"0123456789")
     with pytest.raises(CorpusError, match="it ends at byte 10; expected at least 20 bytes"):
-        ChunkReader().read(Chunk(str(path), 5, 20, 20, True))
+        Chunk(str(path), 5, 20, 20, True).read(ChunkReader())
 
 
 def test_reader_buffer_grows_for_long_chunk(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     data = np.random.default_rng(1).integers(0, 256, 5_000_000, dtype=np.uint8).tobytes()
     path.write_bytes(data)
-    piece = ChunkReader().read(Chunk(str(path), 0, len(data), len(data), True))
+    piece = Chunk(str(path), 0, len(data), len(data), True).read(ChunkReader())
     assert piece.text[: piece.stop].tobytes() == data
     assert piece.text.size >= piece.stop + 16

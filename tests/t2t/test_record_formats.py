@@ -10,7 +10,7 @@ import pytest
 
 from bpejit.errors import OptionError, OutputError
 from bpejit.t2t.example_arrays import read_examples, write_examples
-from bpejit.t2t.record_formats import parquet_format, registry
+from bpejit.t2t.record_formats import formats, registry
 from bpejit.t2t.record_formats.base import RecordFormat, RecordWriter
 
 NAMES = ["targets", "inputs", "inputs_position"]
@@ -60,7 +60,7 @@ def read_by_tfrecord(data, path):
 @pytest.mark.parametrize("name", ["tfrecord", "jsonl", "parquet"])
 def test_read_back(tmp_path, name, monkeypatch):
     pytest.importorskip({"jsonl": "orjson", "parquet": "pyarrow"}.get(name, "google.protobuf"))
-    monkeypatch.setattr(parquet_format, "GROUP_IDS", 300)
+    monkeypatch.setattr(formats, "GROUP_IDS", 300)
     features = examples(101)
     files = [written(name, features, n_block) for n_block in (1, 10, 1000)]
     assert len(set(files)) == 1, "files do not depend on the blocks"
@@ -83,7 +83,7 @@ def test_no_examples(name):
 
 def test_groups_have_a_largest_number_of_rows(monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(parquet_format, "GROUP_EXAMPLES", 10)
+    monkeypatch.setattr(formats, "GROUP_EXAMPLES", 10)
     data = written("parquet", examples(25), 7)
     parquet = pytest.importorskip("pyarrow.parquet").ParquetFile(io.BytesIO(data))
     assert [parquet.metadata.row_group(number).num_rows for number in range(parquet.num_row_groups)] == [10, 10, 5]

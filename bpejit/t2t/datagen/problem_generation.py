@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bpejit import arguments
-from bpejit.corpus.fingerprints import identify_input
+from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.sources import Source
 from bpejit.engines import AUTO
 from bpejit.engines.base import Progress
@@ -70,10 +71,7 @@ def generate(
     strict: bool = False,
     max_memory: int = SHUFFLE_MEMORY,
     dry_run: bool = False,
-    workers: int | None = None,
-    engine: str = AUTO,
-    ray_address: str | None = None,
-    progress: Progress | bool | None = None,
+    **work: Any,
 ) -> GenerationReport:
     """Generate the data set of a problem; the other parameters are the same as for `bpejit.generate_data`.
 
@@ -87,7 +85,7 @@ def generate(
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
     begun = working_time()
-    work = checked_work({"workers": workers, "engine": engine, "ray_address": ray_address, "progress": progress})
+    work = checked_work({"workers": None, "engine": AUTO, "ray_address": None} | work)
     report = work["report"]
     strict = arguments.flag("strict", strict)
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
@@ -231,7 +229,7 @@ def plan_dataset(
         "shuffled": settings.reorders,
         "seed": options.seed,
         "unit_bytes": options.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources],
+        "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
     return DatasetPlan(names, job, options, units, mine, remote, vocabularies, settings, max_memory)

@@ -25,7 +25,7 @@ from bpejit.storage.files import StrPath, replacing, replacing_all
 from bpejit.t2t.datagen.problem_files import problem_from_settings
 from bpejit.t2t.datagen.vocabularies import find_vocabularies
 from bpejit.t2t.example_arrays import write_examples
-from bpejit.t2t.record_formats.tfrecord_format import TfrecordWriter
+from bpejit.t2t.record_formats.formats import TfrecordWriter
 from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_files import line_blocks
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder

@@ -1,4 +1,1 @@
-"""Formats of files of examples: a module for each, which writes framed records in blocks.
-
-`tfrecord_format`, `parquet_format` and `jsonl_format`; `registry` lists them.
-"""
+"""Formats of files of examples, which write framed records in blocks: `base` has their interface, and `registry` lists them."""

@@ -11,9 +11,9 @@ DEFAULT_RECORD_FORMAT = "tfrecord"
 _formats: Registry[RecordFormat] = Registry(
     "record format",
     {
-        "tfrecord": ("bpejit.t2t.record_formats.tfrecord_format:TfrecordFormat", "TFRecord of tf.train.Example"),
-        "jsonl": ("bpejit.t2t.record_formats.jsonl_format:JsonlFormat", "JSON lines, an object per example"),
-        "parquet": ("bpejit.t2t.record_formats.parquet_format:ParquetRecordFormat", "a row per example, a list per feature"),
+        "tfrecord": ("bpejit.t2t.record_formats.formats:TfrecordFormat", "TFRecord of tf.train.Example"),
+        "jsonl": ("bpejit.t2t.record_formats.formats:JsonlFormat", "JSON lines, an object per example"),
+        "parquet": ("bpejit.t2t.record_formats.formats:ParquetRecordFormat", "a row per example, a list per feature"),
     },
     error=OptionError,
 )

@@ -1,8 +1,12 @@
-"""Parquet: a row for each example, and a column with lists of int64 for each feature."""
+"""The formats of examples: TFRecord files, JSON lines with an object for each example, and Parquet with a row for each.
+
+Objects and rows have a list for each feature; in Parquet, of int64.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,52 @@ GROUP_IDS = 1 << 20
 GROUP_EXAMPLES = 1 << 17
 
 _COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
+
+
+class TfrecordWriter(RecordWriter):
+    """Copies records."""
+
+    def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:  # noqa: ARG002 - records have their own
+        self._file = file
+
+    def write(self, data: Array, starts: Array) -> None:
+        """Append records."""
+        self._file.write(data[int(starts[0]) : int(starts[-1])].data)
+
+
+class TfrecordFormat(RecordFormat):
+    """The format of TFRecord files, which have no suffix, as those of Tensor2Tensor."""
+
+    writer = TfrecordWriter
+
+
+class JsonlWriter(RecordWriter):
+    """Writes lines by orjson."""
+
+    def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:
+        orjson = import_extra("orjson", "the record format jsonl", error=OutputError)
+        self._file = file
+        self._names = names
+        self._dumps = orjson.dumps
+        self._option = orjson.OPT_APPEND_NEWLINE
+
+    def write(self, data: Array, starts: Array) -> None:
+        """Append lines."""
+        columns = []
+        for ids, own in read_examples(data, starts, names=self._names).values():
+            listed = ids.tolist()
+            columns.append([listed[start:end] for start, end in pairwise(own.tolist())])
+        names = sorted(self._names, key=str.encode)
+        dumps, option = self._dumps, self._option
+        lines = [dumps(dict(zip(names, lists, strict=True)), option=option) for lists in zip(*columns, strict=True)]
+        self._file.write(b"".join(lines))
+
+
+class JsonlFormat(RecordFormat):
+    """The format of JSON lines."""
+
+    suffix = ".jsonl"
+    writer = JsonlWriter
 
 
 class ParquetRecordWriter(RecordWriter):
