@@ -53,9 +53,9 @@ def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[list[bytes], ByteStrings,
     internal = [bytes([byte]) for byte in range(256)]
     internal += [token for token in in_order(tokens) if len(token) > 1]
     strings = ByteStrings.from_list(internal)
-    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
+    slots = np.zeros(4 << len(internal).bit_length(), np.int32)
     capacity = strings.pool.size
-    lefts, rights, merged = (np.empty(capacity, dtype=np.int32) for _ in range(3))
+    lefts, rights, merged = (np.empty(capacity, np.int32) for _ in range(3))
     n = token_derivations.list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
     merged = merged[:n].copy()
     return internal, strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
@@ -71,11 +71,11 @@ def make_rule_tables(rules: MergeRules, byte_pairs: Array) -> RuleTables:
         NO_RANK or NEVER_ADJACENT; receives the ranks of pairs of bytes.
     """
     lefts, rights, made, ranks = rules
-    merged = np.zeros(int(ranks.max(initial=-1)) + 1, dtype=np.uint32)
+    merged = np.zeros(int(ranks.max(initial=-1)) + 1, np.uint32)
     merged[ranks] = made
     words = np.sort(merge_rules.as_rules(lefts, rights, ranks))
     pairs = words >> merge_rules.RIGHT_SHIFT
-    is_lowest = np.ones(words.size, dtype=np.bool_)
+    is_lowest = np.ones(words.size, np.bool_)
     is_lowest[1:] = pairs[1:] != pairs[:-1]
     of_bytes = (lefts < 256) & (rights < 256)
     np.minimum.at(byte_pairs, lefts[of_bytes] << 8 | rights[of_bytes], ranks[of_bytes].astype(np.uint32))
@@ -85,7 +85,7 @@ def make_rule_tables(rules: MergeRules, byte_pairs: Array) -> RuleTables:
 def find_places(rules: Array) -> tuple[Array, Array]:
     """Return the hash table of rules of distinct pairs, uint64 [rules], and its displacements (see `merge_rules`)."""
     n_slots, n_sets = 1 << (rules.size * 5 // 4).bit_length(), 1 << (rules.size // 4).bit_length()
-    following = np.zeros(rules.size, dtype=np.int32)
+    following = np.zeros(rules.size, np.int32)
     for doublings in range(5):
         merges = huge_page_zeros(n_slots << doublings, np.uint64)
         displacements, first = np.zeros(n_sets << doublings, np.uint8), np.zeros(n_sets << doublings, np.int32)
@@ -118,9 +118,9 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     ([(b'a', b'b'), (b'ab', b'c')], [b'xyz'])
     """
     internal, strings, listed = ranked_rules(tokens)
-    rules = make_rule_tables(listed, np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32))
-    splits = np.zeros(len(internal), dtype=np.uint64)
-    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
+    rules = make_rule_tables(listed, np.full(1 << 16, merge_rules.NO_RANK, np.uint32))
+    splits = np.zeros(len(internal), np.uint64)
+    scratch = np.zeros(2 * max(map(len, internal)), np.uint32)
     token_derivations.derive_tokens(strings.pool, strings.starts, rules, True, scratch, splits)
     lefts, rights = splits >> merge_rules.LEFT_SHIFT, splits >> merge_rules.RIGHT_SHIFT & merge_rules.TOKEN_MASK
     is_made = splits != token_derivations.UNREACHABLE

@@ -161,20 +161,20 @@ def _parse_all(data: bytes) -> PackedTokens | None:
     from bpejit.kernels.encoding.span_encoding import hash_strings
     from bpejit.kernels.formats.rank_parsing import NO_DIGIT, parse_rank_lines  # not at the top: they load kernels
 
-    digits = np.full(256, NO_DIGIT, dtype=np.uint8)
-    digits[np.frombuffer(_BASE64, dtype=np.uint8)] = np.arange(64)
+    digits = np.full(256, NO_DIGIT, np.uint8)
+    digits[np.frombuffer(_BASE64, np.uint8)] = np.arange(64)
     lines, n_bytes = padded_text(data)
     n_lines = data.count(b"\n")
-    pool = np.empty(n_bytes - n_bytes // 4 + TEXT_PADDING, dtype=np.uint8)
-    starts = np.empty(n_lines + 1, dtype=np.int64)
-    numbers = np.empty(n_lines, dtype=np.int64)
+    pool = np.empty(n_bytes - n_bytes // 4 + TEXT_PADDING, np.uint8)
+    starts = np.empty(n_lines + 1, np.int64)
+    numbers = np.empty(n_lines, np.int64)
     if parse_rank_lines(lines, n_bytes, digits, MAX_TOKEN_BYTES, pool, starts, numbers) != n_lines:
         return None
     if n_lines and numbers[-1] > MAX_RANK:
         return None
     digest = hashlib.sha256(data)
     if not names_of_content(digest.hexdigest()):
-        hashes = np.empty(n_lines, dtype=np.uint64)
+        hashes = np.empty(n_lines, np.uint64)
         hash_strings(pool, starts, hashes)
         if distinct(hashes).size < n_lines:
             return None  # most likely a repeated token

@@ -145,7 +145,7 @@ def write_files(
         stale = [*stale, lengths_path]
     else:
         array = io.BytesIO()
-        np.lib.format.write_array(array, np.array(lengths, dtype="<i4"), version=(1, 0))
+        np.lib.format.write_array(array, np.array(lengths, "<i4"), version=(1, 0))
         every[lengths_path] = array.getvalue()
     every[last[0]] = last[1]
     with replacing_all(list(every), remove=list(stale)) as files:

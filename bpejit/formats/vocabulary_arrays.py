@@ -81,7 +81,7 @@ _JSON = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS
 """The character of each byte in a JSON string."""
 
 _FORMS = np.array(
-    [int.from_bytes(form, "little") | (int(kernels.TWO_BYTES) if len(form) == 2 else 0) for form in _JSON], dtype=np.uint32
+    [int.from_bytes(form, "little") | (int(kernels.TWO_BYTES) if len(form) == 2 else 0) for form in _JSON], np.uint32
 )
 
 

@@ -94,7 +94,7 @@ def _pack_batches(examples: Iterator[Mapping[str, Iterable[int]]], options: _Opt
             for name in names:
                 if name not in example:
                     raise _missing(name, f"an example has the features {shorten(list(example))}; expected {names}")
-            rows.append([np.asarray(example[name], dtype=np.int64) for name in names])
+            rows.append([np.asarray(example[name], np.int64) for name in names])
         lists = {}
         for number, name in enumerate(names):
             own = [row[number] for row in rows]
@@ -177,17 +177,17 @@ def _pack(
     names, packed_length, spacing, queue_size, chops = options
     begins = {name: starts[:-1] for name, (_, starts) in given.items()}
     sizes = {name: np.diff(starts) for name, (_, starts) in given.items()}
-    alone = np.zeros(sizes["targets"].size, dtype=np.uint8)
+    alone = np.zeros(sizes["targets"].size, np.uint8)
     if chops:
         begins["targets"], sizes["targets"], alone = _chopped(begins["targets"], sizes["targets"], packed_length)
-    packs = np.empty(alone.size, dtype=np.int64)
-    complete = np.empty(alone.size, dtype=np.int64)
-    queue = np.empty(min(queue_size, max(alone.size, 1)), dtype=np.int64)
+    packs = np.empty(alone.size, np.int64)
+    complete = np.empty(alone.size, np.int64)
+    queue = np.empty(min(queue_size, max(alone.size, 1)), np.int64)
     n_packs = assign_packs(
         np.concatenate([sizes[name] for name in names]), alone, packed_length, spacing,
-        queue, np.empty(len(names) * queue.size, dtype=np.int64), packs, complete,
+        queue, np.empty(len(names) * queue.size, np.int64), packs, complete,
     )  # fmt: skip
-    places = np.empty(n_packs, dtype=np.int64)
+    places = np.empty(n_packs, np.int64)
     places[complete[:n_packs]] = np.arange(n_packs)
     packs = places[packs]
     order = np.argsort(packs, kind="stable")
@@ -195,7 +195,7 @@ def _pack(
     n_members = np.bincount(packs, minlength=n_packs)
     found: dict[str, Lists] = {}
     if len(names) == 1:
-        found["inputs"] = np.zeros(n_packs, dtype=np.int64), np.arange(n_packs + 1)  # a 0 for each
+        found["inputs"] = np.zeros(n_packs, np.int64), np.arange(n_packs + 1)  # a 0 for each
     for name in reversed(names):
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
         starts = starts_of(totals)

@@ -44,7 +44,7 @@ def _key_fields(names: list[str]) -> tuple[Array, Array]:
             size >>= 7
         fields.append(bytes([int(TAG_1)]) + bytes([*varint, size]) + data)
     starts = np.cumsum([0, *map(len, fields)], dtype=np.int64)
-    return np.frombuffer(bytearray(b"".join(fields) + bytes(TEXT_PADDING)), dtype=np.uint8), starts
+    return np.frombuffer(bytearray(b"".join(fields) + bytes(TEXT_PADDING)), np.uint8), starts
 
 
 def _sorted_names(features: Examples) -> list[str]:
@@ -141,8 +141,8 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     keys, key_starts = _key_fields(names)
     most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names))
     most += sum(part.size * _VARINT_BYTES.get(part.dtype.str[1:], 10) for part, _ in checked)
-    data = np.empty(most + TEXT_PADDING, dtype=np.uint8)  # memory that is not written to is not taken from the system
-    record_starts = np.zeros(n_lists + 1, dtype=np.int64)
+    data = np.empty(most + TEXT_PADDING, np.uint8)  # memory that is not written to is not taken from the system
+    record_starts = np.zeros(n_lists + 1, np.int64)
     put_examples(ids, starts, keys, key_starts, crc_tables(), np.zeros(len(names), np.uint64), record_starts, data)
     if n_lists and int(np.diff(record_starts).max()) - FRAME_BYTES >= MAX_RECORD_BYTES:
         longest = int(np.diff(record_starts).argmax())
@@ -185,7 +185,7 @@ def read_examples(
     Records of another layout than those of `write_examples`, such as unpacked lists, are read by protocol buffers, thirty times
     slower.
     """
-    data = as_array(np.frombuffer(data, dtype=np.uint8), np.uint8, "data")
+    data = as_array(np.frombuffer(data, np.uint8), np.uint8, "data")
     starts = find_records(data) if starts is None else as_array(starts, np.int64, "starts")
     n = starts.size - 1
     if not n and names is None:
@@ -194,15 +194,15 @@ def read_examples(
     # The names of the first record: if others have other names, they are found below.
     names = sorted(_parse(data, starts, 0) if names is None else names, key=str.encode)
     keys, key_starts = _key_fields(names)
-    bounds = np.zeros(len(names) * n * 2, dtype=np.int64)
-    counts = np.zeros(len(names) * n, dtype=np.int64)
+    bounds = np.zeros(len(names) * n * 2, np.int64)
+    counts = np.zeros(len(names) * n, np.int64)
     if record_reading.find_lists(data, starts, keys, key_starts, bounds, counts) >= 0:
         return _read_any(data, starts, given)
     features = {}
     for number, name in enumerate(names):
         own = slice(number * n, (number + 1) * n)
         list_starts = starts_of(counts[own])
-        ids = np.empty(int(list_starts[-1]), dtype=np.int64)
+        ids = np.empty(int(list_starts[-1]), np.int64)
         if record_reading.decode_varints(data, bounds[2 * own.start : 2 * own.stop], ids) >= 0:
             return _read_any(data, starts, given)
         features[name] = ids, list_starts
@@ -229,13 +229,13 @@ def _read_any(data: Array, starts: Array, names: Sequence[str] | None) -> dict[s
                     f"the feature {shorten(name)} of record {number:,} is {shorten(values)}; expected integers: read the file "
                     "with `read_records` and `parse_example`"
                 )
-        ids = np.array([value for values in lists for value in values], dtype=np.int64)
+        ids = np.array([value for values in lists for value in values], np.int64)
         features[name] = ids, np.cumsum([0, *map(len, lists)], dtype=np.int64)
     return features
 
 
 def warm_records() -> None:
     """Call the kernels of this module, without protocol buffers, so that `bpejit.warmup` compiles them."""
-    data, starts = write_examples({"a": (np.ones(2, dtype=np.int64), np.arange(3))})
+    data, starts = write_examples({"a": (np.ones(2, np.int64), np.arange(3))})
     read_examples(data, find_records(data), names=["a"])
     order_records(data, starts, starts[:0])

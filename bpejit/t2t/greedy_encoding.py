@@ -57,11 +57,11 @@ class _Workspace:
     """The arrays that one call of the encoding kernels writes to."""
 
     def __init__(self) -> None:
-        self.slots = np.zeros(4 * _CACHE_SLOTS, dtype=np.uint64)
-        self.arena = np.zeros(_ARENA_IDS, dtype=np.uint32)
-        self.scratch = np.zeros(1 << 12, dtype=np.uint32)
-        self.out = np.zeros(_BLOCK_IDS, dtype=np.uint32)
-        self.state = np.zeros(4, dtype=np.int64)
+        self.slots = np.zeros(4 * _CACHE_SLOTS, np.uint64)
+        self.arena = np.zeros(_ARENA_IDS, np.uint32)
+        self.scratch = np.zeros(1 << 12, np.uint32)
+        self.out = np.zeros(_BLOCK_IDS, np.uint32)
+        self.state = np.zeros(4, np.int64)
 
 
 class GreedyEncoder:
@@ -123,9 +123,9 @@ class GreedyEncoder:
                 if status not in (NEED_SPACE, NEED_SCRATCH):
                     break
                 if status == NEED_SCRATCH:
-                    workspace.scratch = np.zeros(self._required_size(first, ends, state), dtype=np.uint32)
+                    workspace.scratch = np.zeros(self._required_size(first, ends, state), np.uint32)
                 elif not written:
-                    workspace.out = np.zeros(2 * self._required_size(first, ends, state), dtype=np.uint32)
+                    workspace.out = np.zeros(2 * self._required_size(first, ends, state), np.uint32)
             if status == kernels.UNENCODABLE:
                 start = int(ends[state[kernels.NEXT] - 1]) if state[kernels.NEXT] else first
                 token = text[start : ends[state[kernels.NEXT]]].tobytes().decode("utf-8", "surrogateescape")
@@ -146,12 +146,12 @@ class GreedyEncoder:
         for string, token_id in token_ids:
             by_id[token_id] = string
         points, starts = pack_strings(by_id)
-        roots = np.zeros(2 * kernels.ROOTS, dtype=np.uint64)
-        edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), dtype=np.uint64)
+        roots = np.zeros(2 * kernels.ROOTS, np.uint64)
+        edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), np.uint64)
         n_edges = kernels.build_edges(points, starts, edges, roots)
         fewer = 2 << max(2 * n_edges, 2).bit_length()
         if fewer < edges.size:  # subtokens share prefixes, and a smaller table takes less of the cache of the processor
-            edges = np.zeros(fewer, dtype=np.uint64)
+            edges = np.zeros(fewer, np.uint64)
             kernels.build_edges(points, starts, edges, roots)
         return alphabet_table(self._alphabet), edges, roots
 

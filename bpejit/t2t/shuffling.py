@@ -163,8 +163,8 @@ class _Bucket:
         """Yield data, starts and keys."""
         records, keys = self._files
         for at, n_bytes, first, n_records in self._extents:
-            data = np.empty(n_bytes + TEXT_PADDING, dtype=np.uint8)
-            found = np.empty(n_records, dtype=np.uint64)
+            data = np.empty(n_bytes + TEXT_PADDING, np.uint8)
+            found = np.empty(n_records, np.uint64)
             for file, position, out in ((records, at, data[:n_bytes]), (keys, 8 * first, found.view(np.uint8))):
                 file.seek(position)
                 _read_exactly(file, out.data)
@@ -213,9 +213,9 @@ class _Shuffler:
         if (capacity <= 0 and records.n_bytes) or (not is_one and records.n_bytes + capacity * _RECORD_BYTES > self._budget):
             return False
         # Memory that is not written to is not taken from the system, so the number of records need not be known.
-        data = np.empty(records.n_bytes + TEXT_PADDING, dtype=np.uint8)
-        starts = np.empty(max(capacity, 0) + 1, dtype=np.int64)
-        keys = np.empty(max(capacity, 0), dtype=np.uint64)
+        data = np.empty(records.n_bytes + TEXT_PADDING, np.uint8)
+        starts = np.empty(max(capacity, 0) + 1, np.int64)
+        keys = np.empty(max(capacity, 0), np.uint64)
         n = at = 0
         starts[0] = 0
         for block, block_starts, block_keys in records.blocks():

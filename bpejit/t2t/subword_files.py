@@ -105,15 +105,15 @@ def strip_lines(block: bytes) -> bytes:
     decode those that end with a byte of such a character ten times as long for Japanese.
     """
     block = block.replace(b"\r", b"")
-    data = np.frombuffer(b"\n\n\n" + block + b"\n\n\n", dtype=np.uint8)
+    data = np.frombuffer(b"\n\n\n" + block + b"\n\n\n", np.uint8)
     breaks = np.flatnonzero(data == 0x0A)[2:-2]
     starts, ends = breaks[:-1] + 1, breaks[1:]
     chosen = np.flatnonzero((starts < ends) & (_MAY_LEAD[data[starts]] | _MAY_TRAIL[data[ends - 1]]))
     starts, ends = starts[chosen], ends[chosen]
-    found = np.zeros(starts.size, dtype=bool)
+    found = np.zeros(starts.size, bool)
     for width, codes in enumerate(_SPACE_CODES, start=1):
         for first in (starts, ends - width):
-            number = np.zeros(first.size, dtype=np.int64)
+            number = np.zeros(first.size, np.int64)
             for i in range(width):
                 number = number << 8 | data[first + i]
             found |= np.isin(number, codes)
@@ -342,7 +342,7 @@ def encode_file(
             for block in line_blocks(source, contents):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):
                     writer.write(ids)
-                writer.write(np.zeros(0, dtype=np.uint32), n_bytes=len(block))
+                writer.write(np.zeros(0, np.uint32), n_bytes=len(block))
                 lines += block.count(b"\n") + (not block.endswith(b"\n"))
                 done += len(block)
                 progress("encode", done, total, "bytes")

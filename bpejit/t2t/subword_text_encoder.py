@@ -87,7 +87,7 @@ class SubwordTextEncoder(TextEncoder):
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""
-        return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(native_text(s, "s"))])
+        return np.concatenate([np.zeros(0, np.uint32), *self._encode_text(native_text(s, "s"))])
 
     def encode_lines(self, data: bytes | bytearray, *, append_eos: bool = False) -> Iterator[Array]:
         """Encode each line of `data` as a text, and yield the ids in blocks, as uint32 arrays.
@@ -114,7 +114,7 @@ class SubwordTextEncoder(TextEncoder):
         try:
             return self._greedy.encode(text.encode(), by_lines=False, line_id=-1)
         except UnicodeEncodeError:  # lone surrogates
-            return [np.array(self._greedy.encode_plainly(word_tokenizer.encode(text)), dtype=np.uint32)]
+            return [np.array(self._greedy.encode_plainly(word_tokenizer.encode(text)), np.uint32)]
 
     @property
     def _greedy(self) -> GreedyEncoder:

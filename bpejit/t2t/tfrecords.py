@@ -60,7 +60,7 @@ def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Arra
     starts : int64 [m + 1]
     """
     new = starts_of(np.diff(starts)[order])
-    out = np.empty(int(new[-1]) + TEXT_PADDING, dtype=np.uint8)
+    out = np.empty(int(new[-1]) + TEXT_PADDING, np.uint8)
     record_reading.gather_records(data, starts, order, out)
     return out[: new[-1]], new
 
@@ -95,8 +95,8 @@ def find_records(data: Array, *, source: str = "the data", first_byte: int = 0) 
 
 def _scan(data: Array, stop: int) -> tuple[Array, int]:
     """Return the starts of complete records and the end of the last one, and a status of `scan_records`."""
-    starts = np.empty(stop // FRAME_BYTES + 1, dtype=np.int64)  # memory that is not written to is not taken from the system
-    status = np.zeros(1, dtype=np.int64)
+    starts = np.empty(stop // FRAME_BYTES + 1, np.int64)  # memory that is not written to is not taken from the system
+    status = np.zeros(1, np.int64)
     n = record_reading.scan_records(data, stop, crc_tables(), starts, status)
     return starts[: n + 1].copy(), int(status[0])
 
@@ -138,7 +138,7 @@ def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Ite
     path = arguments.path("path", path, error=TokenFileError)
     try:
         with Path(path).open("rb", buffering=0) as file:
-            buffer = np.empty(max(block_bytes, FRAME_BYTES) + TEXT_PADDING, dtype=np.uint8)
+            buffer = np.empty(max(block_bytes, FRAME_BYTES) + TEXT_PADDING, np.uint8)
             filled = first_byte = first_record = 0
             while True:
                 n_read = file.readinto(buffer[filled : buffer.size - TEXT_PADDING].data)

@@ -35,7 +35,7 @@ MAX_CHARACTERS = 1 << 30
 
 def writable_code_points(text: str) -> Array:
     """Return the code points of a string, lone surrogates included, as a writable uint32 array."""
-    return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype="<u4").astype(np.uint32, copy=False)
+    return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), "<u4").astype(np.uint32, copy=False)
 
 
 def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
@@ -47,7 +47,7 @@ def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
 
 def alphabet_table(alphabet: Iterable[str]) -> Array:
     """Return a uint8 table over all code points that is 1 for those in the alphabet."""
-    table = np.zeros(CODE_POINTS, dtype=np.uint8)
+    table = np.zeros(CODE_POINTS, np.uint8)
     table[[ord(character) for character in alphabet]] = 1
     return table
 
@@ -72,28 +72,28 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
     rank of a suffix is the index of the first suffix of its group, so a group is refined without touching the others.
     """
     n = pool.size
-    present = np.zeros(CODE_POINTS, dtype=np.int64)
+    present = np.zeros(CODE_POINTS, np.int64)
     present[pool] = 1
     codes = np.cumsum(present)[pool]
     bits = max(int(codes.max()).bit_length(), 1)
     width = 63 // bits
-    key = np.zeros(n, dtype=np.int64)
+    key = np.zeros(n, np.int64)
     for offset in range(width):
         key <<= bits
         if offset < n:
             key[: n - offset] |= np.where(remaining[: n - offset] > offset, codes[offset:], 0)
-    rank = np.zeros(n, dtype=np.int64)
+    rank = np.zeros(n, np.int64)
     tied = np.argsort(key)
     groups = key[tied]
-    base = np.zeros(n, dtype=np.int64)
+    base = np.zeros(n, np.int64)
     while True:
         # `tied` contains whole groups, in order; `base` is the rank of the group that each suffix came from.
         size = tied.size
         index = np.arange(size)
-        starts_group = np.ones(size, dtype=bool)
+        starts_group = np.ones(size, bool)
         starts_group[1:] = base[1:] != base[:-1]
         within = index - np.maximum.accumulate(np.where(starts_group, index, 0))
-        starts_key = np.ones(size, dtype=bool)
+        starts_key = np.ones(size, bool)
         starts_key[1:] = groups[1:] != groups[:-1]
         rank[tied] = np.maximum.accumulate(np.where(starts_key, base + within, 0))
         alone = starts_key.copy()
@@ -108,7 +108,7 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
         base = rank[tied]
         width *= 2
     order = np.argsort(rank, kind="stable").astype(np.int32)
-    inverse = np.empty(n, dtype=np.int32)
+    inverse = np.empty(n, np.int32)
     inverse[order] = np.arange(n, dtype=np.int32)
     return order, inverse
 
@@ -116,10 +116,10 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
 @lru_cache(maxsize=2)
 def word_classes_of(by_lines: bool) -> tuple[Array, Array]:
     """Return the classes of code points and of single bytes. Newlines have a class of their own if `by_lines` is true."""
-    class_of = np.frombuffer(bytearray(word_tokenizer.word_classes()), dtype=np.uint8)
+    class_of = np.frombuffer(bytearray(word_tokenizer.word_classes()), np.uint8)
     if by_lines:
         class_of[0x0A] = kernels.LINE_END
-    byte_class = np.full(256, kernels.OTHER, dtype=np.uint8)
+    byte_class = np.full(256, kernels.OTHER, np.uint8)
     byte_class[:0x80] = class_of[:0x80]
     return class_of, byte_class
 
@@ -127,8 +127,8 @@ def word_classes_of(by_lines: bool) -> tuple[Array, Array]:
 def split_text(text: Array, stop: int, *, by_lines: bool) -> Iterator[tuple[int, Array, int]]:
     """Yield blocks of spans: the start of the first span, the ends (an array that is reused), and their number."""
     class_of, byte_class = word_classes_of(by_lines)
-    ends = np.zeros(min(_BLOCK_SPANS, stop) + 2, dtype=np.uint32)
-    state = np.array([0, -1], dtype=np.int64)
+    ends = np.zeros(min(_BLOCK_SPANS, stop) + 2, np.uint32)
+    state = np.array([0, -1], np.int64)
     first = 0
     while state[kernels.POSITION] < stop:
         n_ends = kernels.split_words(text, stop, class_of, byte_class, ends, state)
@@ -264,8 +264,8 @@ class SubtokenBuilder:
                 f"the distinct tokens have {points.size:,} characters; expected at most about {MAX_CHARACTERS:,}: "
                 "build from a sample (`byte_budget=`)"
             )
-        pool = np.zeros(capacity, dtype=np.uint32)
-        self._starts = np.zeros(starts.size, dtype=np.int64)
+        pool = np.zeros(capacity, np.uint32)
+        self._starts = np.zeros(starts.size, np.int64)
         subtoken_tree.escape_tokens(points, starts, table, pool, self._starts)
         self._pool = pool[: self._starts[-1]].copy()
         self._make_tree(max_subtoken_length)
@@ -277,16 +277,16 @@ class SubtokenBuilder:
         lengths = np.diff(self._starts)
         remaining = (np.repeat(self._starts[1:], lengths) - np.arange(n)).astype(np.int32)
         order, inverse = sort_suffixes(pool, remaining)
-        prefixes = np.zeros(n, dtype=np.int32)
+        prefixes = np.zeros(n, np.int32)
         subtoken_tree.common_prefixes(pool, order, inverse, remaining, prefixes)
         longest = int(lengths.max())
         if max_subtoken_length is not None:
             longest = min(longest, max_subtoken_length - 1)
         self._counts_nothing = longest < 1
         n_singles = np.unique(pool[order[prefixes == 0]]).size
-        parent, depth, first = (np.zeros(2 * n + n_singles, dtype=np.int32) for _ in range(3))
-        self._leaf = np.zeros(n, dtype=np.int32)
-        stack = np.zeros(3 * (n + 1), dtype=np.int32)
+        parent, depth, first = (np.zeros(2 * n + n_singles, np.int32) for _ in range(3))
+        self._leaf = np.zeros(n, np.int32)
+        stack = np.zeros(3 * (n + 1), np.int32)
         n_nodes = subtoken_tree.build_tree(order, prefixes, remaining, max(longest, 1), stack, parent, depth, first, self._leaf)
         self._parent, self._depth = parent[:n_nodes].copy(), depth[:n_nodes].copy()
         self._at = order[first[:n_nodes]]
@@ -294,7 +294,7 @@ class SubtokenBuilder:
 
     def _find_reserved(self) -> Array:
         """Return the length of the longest reserved token at each position of the pool; an empty array if none occurs."""
-        found = np.zeros(self._pool.size, dtype=np.int32)
+        found = np.zeros(self._pool.size, np.int32)
         end = np.repeat(self._starts[1:], np.diff(self._starts))
         for token in self._reserved:
             points = writable_code_points(token)
@@ -319,9 +319,9 @@ class SubtokenBuilder:
             Called after each iteration with the number of iterations so far, those for other values included.
         """
         min_count = min(max(min_count, 1), np.iinfo(np.int64).max)
-        weights = np.zeros(self._n_nodes, dtype=np.int64)
-        remaining = np.zeros(self._n_nodes, dtype=np.int64)
-        matched = np.ones(self._n_nodes, dtype=np.int32)
+        weights = np.zeros(self._n_nodes, np.int64)
+        remaining = np.zeros(self._n_nodes, np.int64)
+        matched = np.ones(self._n_nodes, np.int32)
         n_selected = 0
         for iteration in range(num_iterations):
             _logger.info("Iteration %d", iteration)
@@ -379,7 +379,7 @@ def checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
 
 def _checked_counts(token_counts: Mapping[str, int]) -> Array:
     try:
-        counts = np.fromiter((_whole(count) for count in token_counts.values()), dtype=np.int64, count=len(token_counts))
+        counts = np.fromiter((_whole(count) for count in token_counts.values()), np.int64, count=len(token_counts))
     except (TypeError, ValueError, OverflowError) as cause:
         raise TrainingError(
             f"the count of a token is not an integer below 2^63: {cause}; expected 0 or more: count the tokens again"

@@ -66,7 +66,7 @@ def _stream_ids(stream: BinaryIO, dtype: str, size: int) -> Iterator[Array]:
         whole = len(data) - len(data) % little.itemsize
         rest = data[whole:]
         if whole:
-            yield np.frombuffer(data[:whole], dtype=little)
+            yield np.frombuffer(data[:whole], little)
     if rest:
         raise TokenFileError(
             f"standard input has {done} bytes, which is not a multiple of {little.itemsize}, the size of {dtype}; "

@@ -39,7 +39,7 @@ class Borders:
     def __init__(self, path: Path, n_tokens: int, stored: Array | None = None) -> None:
         self.path = path
         self.n_tokens = n_tokens
-        self._ends = np.empty(0, dtype=np.int64) if stored is None else stored
+        self._ends = np.empty(0, np.int64) if stored is None else stored
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -91,7 +91,7 @@ class EndReader:
 
     def __init__(self, blocks: Iterator[Array]) -> None:
         self._blocks = blocks
-        self._ends: Array = np.empty(0, dtype=np.int64)
+        self._ends: Array = np.empty(0, np.int64)
 
     def up_to(self, position: int) -> Array:
         """Return the next ends that are not greater than `position`, int64."""
@@ -127,11 +127,11 @@ class DocumentIndexWriter:
     def __init__(self, file: OutputFile) -> None:
         self._file = file
         file.write(npy_header(_START, 0))
-        file.write(np.zeros(1, dtype=_START).data)
+        file.write(np.zeros(1, _START).data)
 
     def write(self, ends: Array) -> None:
         """Append the ends of documents, int64 [documents], as positions in the token file."""
-        self._file.write(np.ascontiguousarray(ends, dtype=_START).data)
+        self._file.write(np.ascontiguousarray(ends, _START).data)
 
     def finish(self, fields: Description) -> None:
         """Write the number of documents into the header."""

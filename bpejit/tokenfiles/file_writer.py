@@ -195,7 +195,7 @@ class TokenFileWriter:
             self._hash_documents(ends)
         self.n_tokens += int(ids.size)
         self.n_bytes += n_bytes
-        self._append(np.ascontiguousarray(ids, dtype=self.dtype), ends)
+        self._append(np.ascontiguousarray(ids, self.dtype), ends)
 
     def _begin(self) -> None:
         """Write what precedes the ids."""
@@ -244,9 +244,9 @@ class TokenFileWriter:
     def _complete(self) -> None:
         if self._has_documents and self._last_end < self.n_tokens:
             self.n_documents += 1
-            ends = np.array([self.n_tokens], dtype=np.int64)
+            ends = np.array([self.n_tokens], np.int64)
             self._hash_documents(ends)
-            self._append(np.empty(0, dtype=self.dtype), ends)
+            self._append(np.empty(0, self.dtype), ends)
         self._finish()
         if self._others:
             self._others[-1].write(write_description(self._fields()))

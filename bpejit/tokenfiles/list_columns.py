@@ -97,8 +97,8 @@ class GroupWriter(TokenFileWriter):
             super()._hash_documents(ends)
 
     def _write_groups(self, *, final: bool) -> None:
-        ids = np.concatenate([np.empty(0, dtype=self.dtype), *self._parts])
-        ends = np.concatenate([np.empty(0, dtype=np.int64), *self._ends])
+        ids = np.concatenate([np.empty(0, self.dtype), *self._parts])
+        ends = np.concatenate([np.empty(0, np.int64), *self._ends])
         begin = self._start
         (self._write_documents if self._pack is None else self._write_packed)(ids, ends, final=final)
         self._parts = [ids[self._start - begin :]]

@@ -200,7 +200,7 @@ class ListColumnTokens(TokenReader):
             start = int(self._starts[first])
         if len(parts) == 1:
             return parts[0]
-        joined = np.concatenate([np.empty(0, dtype=ALL_DTYPES[self.dtype]), *parts])
+        joined = np.concatenate([np.empty(0, ALL_DTYPES[self.dtype]), *parts])
         joined.flags.writeable = False
         return joined
 
@@ -246,7 +246,7 @@ class ListColumnTokens(TokenReader):
         done = 0
         for group, (ids, offsets) in enumerate(self._groups()):
             ends = self._part_ends(group, offsets) if packed else offsets[1:]
-            yield np.ascontiguousarray(ids, dtype=ALL_DTYPES[self.dtype]), ends + done
+            yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), ends + done
             done += ids.size
 
     def _part_ends(self, group: int, offsets: Array) -> Array:

@@ -45,7 +45,7 @@ class LlmcFormat(MappedFormat):
     def header(self, fields: Description) -> bytes:
         """Return the header with the number of ids."""
         self.check_size(fields.tokens)
-        header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
+        header = np.zeros(_HEADER_BYTES // 4, _HEADER)
         header[:3] = (*_VERSIONS[fields.dtype], fields.tokens)
         return header.tobytes()
 
@@ -66,7 +66,7 @@ class LlmcFormat(MappedFormat):
 def _read_header(path: Path) -> tuple[str, int]:
     """Return the dtype and the number of ids in the header of a file."""
     data = read_file(path, error=TokenFileError, what="token file", most=_HEADER_BYTES)
-    header = np.frombuffer(data[: len(data) // 4 * 4], dtype=_HEADER).tolist()
+    header = np.frombuffer(data[: len(data) // 4 * 4], _HEADER).tolist()
     for dtype, version in _VERSIONS.items():
         if len(data) == _HEADER_BYTES and tuple(header[:2]) == version and header[2] >= 0:
             return dtype, header[2]

@@ -110,7 +110,7 @@ class MappedTokens(TokenReader):
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
-                buffer = np.empty(min(size, self.n_tokens) * item, dtype=np.uint8).data
+                buffer = np.empty(min(size, self.n_tokens) * item, np.uint8).data
                 for start in range(0, self.n_tokens, size):
                     data = buffer[: min(size, self.n_tokens - start) * item]
                     n_bytes = file.readinto(data)
@@ -120,7 +120,7 @@ class MappedTokens(TokenReader):
                             f"{self._offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
                             "it is read"
                         )
-                    yield np.frombuffer(data, dtype=self._ids.dtype)
+                    yield np.frombuffer(data, self._ids.dtype)
         except OSError as cause:
             raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
 
@@ -140,7 +140,7 @@ class MappedTokens(TokenReader):
             # A document that ends where a block ends belongs to that block.
             yield ids, None if ends is None else ends.up_to(done)
         if ends is not None and done == 0:  # an empty file with empty documents
-            yield np.empty(0, dtype=self._ids.dtype), ends.up_to(0)
+            yield np.empty(0, self._ids.dtype), ends.up_to(0)
 
 
 class FileLayout(NamedTuple):

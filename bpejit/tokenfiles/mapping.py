@@ -50,7 +50,7 @@ def map_ids(path: Path, size: int, dtype: np.dtype[Any], *, offset: int = 0) -> 
             f"{dtype.name}; expected whole ids; the file was truncated or has another dtype: copy it again, or check the dtype"
         )
     if size == 0:  # an empty file cannot be mapped
-        empty = np.empty(0, dtype=dtype)
+        empty = np.empty(0, dtype)
         empty.flags.writeable = False
         return empty
     try:

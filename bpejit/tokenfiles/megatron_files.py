@@ -137,7 +137,7 @@ class SequenceIndexWriter:
         position = 0
         for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
             size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize
-            lengths = np.frombuffer(index.read_at(_HEADER.size + start * _LENGTH.itemsize, size), dtype=_LENGTH)
+            lengths = np.frombuffer(index.read_at(_HEADER.size + start * _LENGTH.itemsize, size), _LENGTH)
             ends = position + np.cumsum(lengths, dtype=np.int64) * self._dtype.itemsize
             index.write(np.concatenate([[position], ends[:-1]]).astype(_NUMBER).data)
             position = int(ends[-1])
@@ -212,7 +212,7 @@ class SequenceIndex(Borders):
             )
         for begin in range(max(int(firsts[0]) - 1, 0), int(firsts[-1]), _BLOCK):
             self._check_sequences(begin, min(begin + _BLOCK, int(firsts[-1])))
-        ends = np.full(firsts.size - 1, self._n_bytes, dtype=np.int64)
+        ends = np.full(firsts.size - 1, self._n_bytes, np.int64)
         inside = firsts[1:] < n_sequences
         ends[inside] = self._positions[firsts[1:][inside]]
         return ends // self.dtype.itemsize

@@ -65,8 +65,8 @@ class TextFormat(DescribedFormat):
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
         """Return an open token file, whose ids are read into memory."""
-        ids: list[Array] = [np.empty(0, dtype=DTYPES[_DTYPE])]
-        ends: list[Array] = [np.empty(0, dtype=np.int64)]
+        ids: list[Array] = [np.empty(0, DTYPES[_DTYPE])]
+        ends: list[Array] = [np.empty(0, np.int64)]
         done = 0
         try:
             with path.open("rb") as file:
@@ -135,7 +135,7 @@ def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
     try:
         if data.translate(None, _ALLOWED):  # such as the sign and the underscore that int() accepts
             raise ValueError
-        ids = np.array(list(map(int, numbers)), dtype=np.int64)
+        ids = np.array(list(map(int, numbers)), np.int64)
         if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < 1 << 32:
             raise ValueError
     except (ValueError, OverflowError):

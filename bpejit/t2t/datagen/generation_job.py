@@ -60,7 +60,7 @@ def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Pla
     if not texts.are_lines:  # the kernels take a line break for the end of a text
         return encode_one_by_one(encoder, texts, place)
     blocks = list(encoder.encode_lines(texts.lines, append_eos=True))
-    ids = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+    ids = np.concatenate([np.zeros(0, np.uint32), *blocks])
     return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
 
 
@@ -77,7 +77,7 @@ def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
 def encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
     """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
     data, ends = texts.adjacent()
-    numbers = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
+    numbers = np.frombuffer(data, np.uint8).astype(np.uint32)
     ids = np.insert(numbers + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
     return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
 
@@ -102,7 +102,7 @@ def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) ->
     except KeyError:
         at = next(index for index, text in enumerate(listed) if text not in index_of)
         raise unknown_label(listed[at].decode("utf-8", "replace"), labels, f"{place(at)}: ") from None
-    return np.array(found, dtype=np.int64), np.arange(len(found) + 1)
+    return np.array(found, np.int64), np.arange(len(found) + 1)
 
 
 Features = Mapping[str, tuple[Array, Array]]
@@ -232,7 +232,7 @@ def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int
 def _checksum(block: SampleBlock) -> bytes:
     arrays: list[Array] = []
     for texts in block.texts.values():
-        arrays += [np.frombuffer(texts.lines, dtype=np.uint8), texts.ends]
+        arrays += [np.frombuffer(texts.lines, np.uint8), texts.ends]
     arrays += [array for pair in block.ready.values() for array in pair]
     return checksum(*arrays, np.array([block.skipped.count]))
 
@@ -241,4 +241,4 @@ def warm_data_sets() -> None:
     """Call each kernel once, so that it is compiled."""
     SubwordTextEncoder.build_from_generator([WARMING_TEXT.decode()], 100).encode("low")
     warm_records()
-    pack_example_arrays({"targets": (np.ones(2, dtype=np.uint32), np.arange(3))}, False)
+    pack_example_arrays({"targets": (np.ones(2, np.uint32), np.arange(3))}, False)

@@ -266,7 +266,7 @@ class _Skips:
         """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
         finds_empty = not self._layout.paired or self._layout.form == RECORDS
         empty = {name: some.is_empty() for name, some in texts.items() if finds_empty}
-        wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)
+        wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, bool)
         if wrong.any():
             for at in np.flatnonzero(wrong).tolist():
                 names = [name for name in texts if empty[name][at]]
@@ -280,7 +280,7 @@ class _Skips:
 
 def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
     """Return the fields of lines, and the index of each line."""
-    data = np.frombuffer(lines, dtype=np.uint8)
+    data = np.frombuffer(lines, np.uint8)
     ends = line_ends(lines)
     tabs = np.flatnonzero(data == 0x09)
     n_tabs = np.diff(np.searchsorted(tabs, ends), prepend=0)
@@ -329,7 +329,7 @@ def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[st
             column.append(value)
         indices.append(index)
     texts = {name: texts_from_list(column) for name, column in zip(layout.names, columns, strict=True)}
-    return texts, np.array(indices, dtype=np.int64)
+    return texts, np.array(indices, np.int64)
 
 
 def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Array]:
@@ -354,4 +354,4 @@ def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Ar
 def pack_numbers(rows: Sequence[Sequence[Any]]) -> tuple[Array, Array]:
     """Return sequences of whole numbers as one int64 array, and their starts."""
     starts = starts_of(lengths_of(rows))
-    return np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(starts[-1])), starts
+    return np.fromiter((number for row in rows for number in row), np.int64, count=int(starts[-1])), starts

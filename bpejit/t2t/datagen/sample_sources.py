@@ -237,7 +237,7 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
     """Return positions in a file at the ends of lines, about `chunk_bytes` apart, as int64 [chunks + 1, 1]."""
     cuts = [source.start, *(stop for _, stop, _ in load_format(TEXT).ranges(source, chunk_bytes))]
-    return np.array(cuts, dtype=np.int64)[:, None]
+    return np.array(cuts, np.int64)[:, None]
 
 
 def plan_inputs(
@@ -344,7 +344,7 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
         If the files have different numbers of lines.
     """
     cuts = _line_cuts(sources[0], chunk_bytes)[:, 0]
-    numbers = np.zeros(cuts.size, dtype=np.int64)  # of lines before each cut
+    numbers = np.zeros(cuts.size, np.int64)  # of lines before each cut
     done = n_lines = 0
     for position, starts in _line_starts(sources[0]):
         stop = int(np.searchsorted(cuts, position, side="right"))
@@ -353,7 +353,7 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
     numbers[-1] = n_lines
     columns = [cuts]
     for other in sources[1:]:
-        found = np.full(numbers.size, other.start, dtype=np.int64)
+        found = np.full(numbers.size, other.start, np.int64)
         done, n_found = int(np.searchsorted(numbers, 0, side="right")), 0
         for _, starts in _line_starts(other):
             stop = int(np.searchsorted(numbers, n_found + starts.size, side="right"))

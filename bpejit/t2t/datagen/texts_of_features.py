@@ -35,7 +35,7 @@ class FeatureTexts:
     def are_lines(self) -> bool:
         """Whether no text contains a line break."""
         # `bytes.count` takes four to six times as long.
-        return int(np.count_nonzero(np.frombuffer(self.lines, dtype=np.uint8) == LINE_BREAK)) == len(self)
+        return int(np.count_nonzero(np.frombuffer(self.lines, np.uint8) == LINE_BREAK)) == len(self)
 
     def texts(self) -> list[bytes]:
         """Return the texts as a list."""
@@ -50,7 +50,7 @@ class FeatureTexts:
         ends = self.ends
         data = self.lines.replace(b"\n", b"")
         if len(data) + len(self) != len(self.lines):
-            data = np.delete(np.frombuffer(self.lines, dtype=np.uint8), ends).tobytes()
+            data = np.delete(np.frombuffer(self.lines, np.uint8), ends).tobytes()
         return data, ends - np.arange(ends.size)
 
     def is_empty(self) -> Array:
@@ -66,7 +66,7 @@ class FeatureTexts:
         chosen : bool [texts]
         """
         lengths = np.diff(self.ends, prepend=-1)
-        lines = np.frombuffer(self.lines, dtype=np.uint8)[np.repeat(chosen, lengths)].tobytes()
+        lines = np.frombuffer(self.lines, np.uint8)[np.repeat(chosen, lengths)].tobytes()
         return FeatureTexts(lines, np.cumsum(lengths[chosen]) - 1)
 
     def divide(self, count: int) -> tuple[FeatureTexts, FeatureTexts]:
@@ -87,7 +87,7 @@ def texts_from_lines(lines: bytes) -> FeatureTexts:
 
 def line_ends(data: bytes) -> Array:
     """Return the positions of line breaks, as int64."""
-    return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == LINE_BREAK)
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_BREAK)
 
 
 def texts_from_list(texts: Sequence[bytes]) -> FeatureTexts:
@@ -99,7 +99,7 @@ def texts_from_list(texts: Sequence[bytes]) -> FeatureTexts:
 
 def texts_from_documents(data: bytes, ends: Array) -> FeatureTexts:
     """Return texts that are adjacent; `ends`, int64 [texts], has the end of each."""
-    lines = np.insert(np.frombuffer(data, dtype=np.uint8), ends, LINE_BREAK).tobytes()
+    lines = np.insert(np.frombuffer(data, np.uint8), ends, LINE_BREAK).tobytes()
     return FeatureTexts(lines, ends + np.arange(ends.size))
 
 

@@ -112,7 +112,7 @@ class ParquetRecordWriter(RecordWriter):
 
     def _write_groups(self, *, final: bool) -> None:
         rows = self._arrow.concat_tables([self._schema.empty_table(), *self._rows])
-        sizes = np.concatenate([np.empty(0, dtype=np.int64), *self._sizes])
+        sizes = np.concatenate([np.empty(0, np.int64), *self._sizes])
         totals = np.concatenate([[0], np.cumsum(sizes)])
         first = 0
         while first < sizes.size:
