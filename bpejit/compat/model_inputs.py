@@ -61,7 +61,7 @@ class TokenRows(NamedTuple):
         """
         begins, ends = self.columns["offset_mapping"].T
         before, after = self.columns["blanks"].T
-        inner = np.ones(begins.size, dtype=bool)
+        inner = np.ones(begins.size, bool)
         inner[self.starts[:-1][np.diff(self.starts) > 0]] = False
         excluded = (before != 1) | (inner & (begins != 0)) if prefix else np.ones_like(inner)
         begins = np.where(excluded, np.minimum(begins + before, ends), begins)
@@ -76,7 +76,7 @@ class TokenRows(NamedTuple):
         positions = ranges_of(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
         columns = {}
         for name, column in self.columns.items():
-            columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), dtype=column.dtype)
+            columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), column.dtype)
             columns[name][:] = fills[name]
             columns[name][positions] = column
         return TokenRows(columns, starts)
@@ -131,7 +131,7 @@ def apply_template(template: Template, first: TokenRows, second: TokenRows | Non
     items = template.single if second is None else template.pair or ()
     if len(items) == 1 and items[0].text == "A":
         return _inputs(first, items[0].type_id)
-    none = np.zeros(first.starts.size - 1, dtype=np.int64)
+    none = np.zeros(first.starts.size - 1, np.int64)
     texts = {"A": first, "B": second or first.select(none, none)}
     parts = [_constant(item.ids, first) if item.text is None else texts[item.text] for item in items]
     lengths = [np.diff(part.starts) for part in parts]
@@ -154,7 +154,7 @@ def _inputs(rows: TokenRows, type_id: int) -> TokenRows:
     ids = rows.columns["input_ids"]
     columns = {"input_ids": ids}
     for name, value in (("token_type_ids", type_id), ("attention_mask", 1), ("special_tokens_mask", 0)):
-        columns[name] = np.full(ids.size, value, dtype=np.uint32)
+        columns[name] = np.full(ids.size, value, np.uint32)
     if "offset_mapping" in rows.columns:
         columns["offset_mapping"] = rows.columns["offset_mapping"]
     return TokenRows(columns, rows.starts)
@@ -163,7 +163,7 @@ def _inputs(rows: TokenRows, type_id: int) -> TokenRows:
 def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
     """Return the same ids for each row."""
     n_rows = rows.starts.size - 1
-    added = np.array(ids or (), dtype=np.uint32)
+    added = np.array(ids or (), np.uint32)
     return TokenRows({"input_ids": np.tile(added, n_rows)}, np.arange(n_rows + 1, dtype=np.int64) * added.size)
 
 
@@ -188,13 +188,13 @@ def count_blanks(ids: Array, vocab: Mapping[int, bytes], special: Mapping[int, s
         _blanks(special[token_id], _BLANK) if token_id in special else _blanks(vocab[token_id], b" ")
         for token_id in distinct.tolist()
     ]
-    return np.array(counts, dtype=np.int64).reshape(-1, 2)[indices]
+    return np.array(counts, np.int64).reshape(-1, 2)[indices]
 
 
 def count_blanks_of_changed(ids: Array, vocab: Mapping[int, bytes], prepared: PreTokenizedText) -> Array:
     """Do the same for a text that a pipeline changed; its special tokens may have absorbed white space."""
     ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids.tolist())])
-    spans = np.concatenate([np.zeros(1, dtype=np.uint32), prepared.ends])
+    spans = np.concatenate([np.zeros(1, np.uint32), prepared.ends])
     begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
     blanks = count_blanks(ids, vocab, {})
     for index, text in zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True):
@@ -393,7 +393,7 @@ def _as_array(name: str, values: Any, *, ragged: bool) -> Any:
                 "expected rows of one length: pass padding=True, and truncation=True with a max_length"
             )
         values = [np.asarray(row) for row in values]
-        rows = np.empty(len(values), dtype=object)
+        rows = np.empty(len(values), object)
         rows[:] = values
         return rows
     array = np.asarray(values)

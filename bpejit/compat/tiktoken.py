@@ -185,7 +185,7 @@ class Encoding:
         """Return the text of ids, and the index of the character in which each token begins; raise if it is not valid UTF-8."""
         parts = self.decode_tokens_bytes(tokens)
         text = b"".join(parts).decode("utf-8", errors="strict")
-        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        lengths = np.array([len(part) for part in parts], np.int64)
         return text, token_offsets(lengths, lengths, [text]).char_starts.tolist()
 
     def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:  # noqa: ARG002
@@ -315,7 +315,7 @@ def _encode_with_unstable(
 
 def _last_length(data: bytes, splitter: Splitter) -> int:
     """Return the number of bytes of the last pre-token: 0 if the text ends with a special token."""
-    ends = splitter.split(*padded_text(data)) if data else np.zeros(0, dtype=np.uint32)
+    ends = splitter.split(*padded_text(data)) if data else np.zeros(0, np.uint32)
     if not ends.size or int(ends[-1]) & SPECIAL_FLAG:
         return 0
     return int(ends[-1]) - (int(ends[-2]) & POSITION_MASK if ends.size > 1 else 0)

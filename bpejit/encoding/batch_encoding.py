@@ -79,8 +79,8 @@ class DocumentBuffer:
         self._runner = runner
         self._splitter = splitter
         self._workspace = workspace
-        self._out: Array = np.empty(max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
-        self._starts = np.zeros(n_documents + 1, dtype=np.int64)
+        self._out: Array = np.empty(max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
+        self._starts = np.zeros(n_documents + 1, np.int64)
         self._text = workspace.text
         self._lengths: list[Array] = []
         self._first = 0
@@ -120,7 +120,7 @@ class DocumentBuffer:
 
     def append(self, documents: Sequence[str] | Sequence[bytes], lengths: Array) -> None:
         """Append documents with these lengths in characters or bytes, int64 [documents]."""
-        bounds = np.zeros(len(documents) + 1, dtype=np.int64)
+        bounds = np.zeros(len(documents) + 1, np.int64)
         np.cumsum(lengths, out=bounds[1:])
         start = 0
         while start < len(documents):
@@ -148,7 +148,7 @@ class DocumentBuffer:
         """Append the ids of a document that was encoded by itself, after a call of `flush`."""
         n_ids = self._n_ids + ids.size
         if n_ids > self._out.size:
-            larger = np.empty(n_ids + self._out.size // 2, dtype=np.uint32)
+            larger = np.empty(n_ids + self._out.size // 2, np.uint32)
             larger[: self._n_ids] = self._out[: self._n_ids]
             self._out = larger
         self._out[self._n_ids : n_ids] = ids
@@ -206,7 +206,7 @@ class DocumentBuffer:
         """Make room for `n_bytes` more bytes."""
         needed = self._n_bytes + n_bytes + TEXT_PADDING
         if needed > self._text.size:
-            larger = np.empty(max(needed, BUFFER_BYTES + TEXT_PADDING), dtype=np.uint8)
+            larger = np.empty(max(needed, BUFFER_BYTES + TEXT_PADDING), np.uint8)
             larger[: self._n_bytes] = self._text[: self._n_bytes]
             self._text = larger
 

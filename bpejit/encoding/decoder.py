@@ -92,8 +92,8 @@ class Decoder:
         array = self._as_ids(ids, offset)
         if array.size <= SHORT_IDS:
             # Without the generator and its buffers, a short text takes two thirds of the time.
-            out = np.empty(array.size * decoding.SLOT_BYTES + self._longest + decoding.SLOT_BYTES, dtype=np.uint8)
-            state = np.zeros(2, dtype=np.int64)
+            out = np.empty(array.size * decoding.SLOT_BYTES + self._longest + decoding.SLOT_BYTES, np.uint8)
+            state = np.zeros(2, np.int64)
             ids = array if array.dtype == np.int64 and array.flags.carray else array.astype(np.int64)
             if decoding.decode_ids(ids.view(np.uint8), ids.size, 8, self._slots, self._pool, out, state) == DONE:
                 return out[: state[decoding.N_BYTES]].tobytes()
@@ -141,8 +141,8 @@ class Decoder:
         sizes = [piece_bytes + self._longest + decoding.SLOT_BYTES] * n_buffers
         outputs = itertools.cycle([*map(aligned_empty, sizes)])
         out = next(outputs)
-        buffer = np.empty(block_ids, dtype=np.int64)
-        state = np.zeros(2, dtype=np.int64)
+        buffer = np.empty(block_ids, np.int64)
+        state = np.zeros(2, np.int64)
         for block in blocks:
             array = self._as_ids(block, offset)
             start = 0
@@ -184,7 +184,7 @@ class Decoder:
                 )
             if not 0 <= number < self._lengths.size:
                 self._refuse(int(number), position + offset)
-        return np.array(numbers, dtype=np.int64)
+        return np.array(numbers, np.int64)
 
     def _refuse(self, number: int, position: int) -> None:
         """Raise TokenIdError for an id that is not in the vocabulary."""
@@ -204,7 +204,7 @@ def as_integers(numbers: list[Any] | Array) -> Array:
     # In NumPy 1.26, `array.array` takes NumPy's booleans for numbers, so that a mask would be ids.
     if isinstance(numbers, list) and len(numbers) > _FEW_NUMBERS and not isinstance(numbers[0], np.bool_):
         with suppress(OverflowError, TypeError):  # negative or large numbers, and other objects
-            return np.frombuffer(packed("I", numbers), dtype=np.uintc)
+            return np.frombuffer(packed("I", numbers), np.uintc)
     return np.asarray(numbers)
 
 
@@ -326,7 +326,7 @@ def _joined(rows: list[Any]) -> tuple[Array, Array]:
     try:
         arrays = [as_integers(row) for row in rows if len(row)]
         if all(array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64 for array in arrays):
-            return np.concatenate([np.empty(0, dtype=np.int64), *arrays], dtype=np.int64), starts
+            return np.concatenate([np.empty(0, np.int64), *arrays], dtype=np.int64), starts
     except (OverflowError, ValueError):
         pass
     raise TokenIdError("not all ids are integers of 64 bits")
@@ -338,4 +338,4 @@ def _checked(decoder: Decoder, index: int, row: Any) -> Array:
         decoder.decode(row)
     except TokenIdError as error:
         raise TokenIdError(f"batch[{index}]: {error}") from None
-    return np.array(row, dtype=np.int64)
+    return np.array(row, np.int64)

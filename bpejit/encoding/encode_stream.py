@@ -68,7 +68,7 @@ class EncodeStream:
         self._workspace = workspace
         self._splitter = splitter
         # For patterns that run through the `regex` package: how far special tokens have been searched for.
-        self._search = np.zeros(STATE_SIZE, dtype=np.int64)
+        self._search = np.zeros(STATE_SIZE, np.int64)
         self._restart()
 
     def _restart(self) -> None:
@@ -221,7 +221,7 @@ class _WritableView:
 
     def __init__(self, data: bytes) -> None:
         self._data = data  # the array refers to this object
-        view = np.frombuffer(data, dtype=np.uint8)
+        view = np.frombuffer(data, np.uint8)
         self.__array_interface__ = {**view.__array_interface__, "data": (view.ctypes.data, False)}
 
 
@@ -297,7 +297,7 @@ def _join_each(pieces: Iterable[tuple[int, Any]], name: str) -> Iterator[str | b
 
 def join_blocks(blocks: list[Array]) -> Array:
     """Concatenate arrays of ids; none give an empty array."""
-    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.uint32)
+    return np.concatenate(blocks) if blocks else np.empty(0, np.uint32)
 
 
 def trimmed(out: Array, size: int) -> Array:

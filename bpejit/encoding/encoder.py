@@ -152,7 +152,7 @@ class Encoder(Decoder):
         most = workspace.arrays.slots.size // pretoken_cache.SLOT_WORDS // 2
         tokens = (token for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
         seeds = ByteStrings.from_list(list(islice(tokens, most)))
-        out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+        out = np.empty(seeds.pool.size + kernels.OUT_SLACK, np.uint32)
         self.runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
 
     def _find_unreachable(self) -> list[bytes]:
@@ -310,7 +310,7 @@ class Encoder(Decoder):
         alone = lengths > workspace.text_bytes
         if not isinstance(splitter, Splitter):
             noop = (splitter.is_noop(text) for text in texts)  # type: ignore[arg-type]
-            alone |= ~np.fromiter(noop, dtype=np.bool_, count=len(texts))
+            alone |= ~np.fromiter(noop, np.bool_, count=len(texts))
         found: list[int] = np.flatnonzero(alone).tolist()
         return found
 
@@ -323,7 +323,7 @@ class Encoder(Decoder):
         """
         prepared = pipeline.align(data, areas)
         workspace.progress[pretoken_cache.N_OUT] = 0
-        out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, dtype=np.uint32)
+        out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, np.uint32)
         out = self.runner.run_spans(workspace, prepared.text, prepared.ends, out)
         return self.runner.finished(workspace, out).copy(), prepared
 
@@ -340,7 +340,7 @@ class Encoder(Decoder):
         A byte without a token is an error, unless `any_bytes` is True.
         """
         workspace.progress[pretoken_cache.N_OUT] = 0
-        out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+        out = np.empty(strings.pool.size + kernels.OUT_SLACK, np.uint32)
         out = self.runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
         ids = out[: workspace.progress[pretoken_cache.N_OUT]]
         # NO_ID replaces a single byte.
@@ -398,7 +398,7 @@ class Encoder(Decoder):
         id_stops : int64 [documents]
         """
         if not stops.size:
-            return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
+            return np.empty(0, np.uint32), np.empty(0, np.int64)
         check_chunk(int(stops[-1]))
         splitter = self.splitter if specials else self.splitter_for(frozenset())
         if not isinstance(splitter, Splitter) or splitter.automaton is None:
@@ -406,7 +406,7 @@ class Encoder(Decoder):
             batch = self.encode_batch(texts, workspace, splitter)
             return batch.ids, batch.starts[1:]
         out = workspace.chunk_out
-        id_stops = np.empty(stops.size, dtype=np.int64)
+        id_stops = np.empty(stops.size, np.int64)
         workspace.progress[pretoken_cache.N_OUT] = 0
         start = 0
         for first in range(0, stops.size, MAX_DOCUMENTS):

@@ -97,4 +97,4 @@ def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, 
     written = int(progress[pretoken_cache.ARENA_WRITTEN])
     if written > arena.size:
         return  # the ring was filled more than once: no vocabulary of usual size does that
-    store_arrays(name, [*tables, slots, arena[:written], progress, np.array([arena.size], dtype=np.int64)])
+    store_arrays(name, [*tables, slots, arena[:written], progress, np.array([arena.size], np.int64)])

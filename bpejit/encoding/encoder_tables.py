@@ -69,7 +69,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         raise TokenizerFormatError(
             f"the vocabulary has {n_ranks} merges; expected at most {merge_rules.MAX_TOKENS - 256}: leave out the last"
         )
-    byte_pairs = np.full(1 << 16, merge_rules.NEVER_ADJACENT, dtype=np.uint32)
+    byte_pairs = np.full(1 << 16, merge_rules.NEVER_ADJACENT, np.uint32)
     byte_pairs[_inner_byte_pairs(strings)] = merge_rules.NO_RANK
     rules = make_rule_tables(listed, byte_pairs)
     splits, increasing = _find_splits(strings, rules)
@@ -77,7 +77,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
-    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
+    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], np.uint32)
     ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
@@ -113,7 +113,7 @@ def make_whole_tokens(model: Model, unreachable: list[bytes]) -> tuple[Array, Ar
     """Return the hash table and the pool of tokens that are kept whole although their merges produce others."""
     strings = ByteStrings.from_list(unreachable)
     pool = padded(strings.pool)
-    hashes = np.zeros(len(strings), dtype=np.uint64)
+    hashes = np.zeros(len(strings), np.uint64)
     kernels.hash_strings(pool, strings.starts, hashes)
     rows = [
         hashes,
@@ -129,7 +129,7 @@ def _hash_table(rows: Array) -> Array:
     The number of slots is a power of two, at least half of them are free, and the second word of a free slot is 0.
     """
     n_slots = 2 << len(rows).bit_length()
-    words = np.zeros((n_slots, rows.shape[1]), dtype=np.uint64)
+    words = np.zeros((n_slots, rows.shape[1]), np.uint64)
     # Insert all rows at once: of the rows that probe the same free slot the first is inserted, and all others probe the next.
     waiting = np.arange(len(rows))
     slots = (rows[:, 0] & np.uint64(n_slots - 1)).astype(np.int64)
@@ -145,9 +145,9 @@ def _hash_table(rows: Array) -> Array:
 def make_inner_pairs(tokens: ByteStrings) -> Array:
     """Return the bit sets of the pairs that occur inside a token (see `boundary_filter`)."""
     pool = padded(tokens.pool)
-    n = boundary_filter.build_inner_pairs(pool, tokens.starts, np.zeros(boundary_filter.BYTE_PAIR_WORDS + 1, dtype=np.uint64))
+    n = boundary_filter.build_inner_pairs(pool, tokens.starts, np.zeros(boundary_filter.BYTE_PAIR_WORDS + 1, np.uint64))
     # Sixteen bits per pair: at most one boundary in sixteen is missed because its bit is set by another pair.
-    inner_pairs = np.zeros(boundary_filter.BYTE_PAIR_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
+    inner_pairs = np.zeros(boundary_filter.BYTE_PAIR_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), np.uint64)
     boundary_filter.build_inner_pairs(pool, tokens.starts, inner_pairs)
     return inner_pairs
 
@@ -157,8 +157,8 @@ def _find_splits(strings: ByteStrings, rules: RuleTables) -> tuple[Array | None,
     longest = int(np.diff(strings.starts).max())
     if longest > token_derivations.MAX_TOKEN_BYTES:
         return None, False
-    splits = np.zeros(len(strings), dtype=np.uint64)
-    scratch = np.zeros(2 * longest, dtype=np.uint32)
+    splits = np.zeros(len(strings), np.uint64)
+    scratch = np.zeros(2 * longest, np.uint32)
     return splits, bool(token_derivations.derive_tokens(padded(strings.pool), strings.starts, rules, False, scratch, splits))
 
 
@@ -171,16 +171,16 @@ def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Arra
     if splits is None or splits.size > int(character_joins.NO_CHARACTER):
         return nothing
     pool = padded(strings.pool)
-    characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
-    neighbors = np.zeros(2 * character_joins.N_CODES, dtype=np.uint64)
-    one_word = np.zeros(1, dtype=np.uint64)
+    characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, np.uint32)
+    neighbors = np.zeros(2 * character_joins.N_CODES, np.uint64)
+    one_word = np.zeros(1, np.uint64)
     n = character_joins.build_joins(pool, strings.starts, splits, one_word, characters, neighbors)
     if np.count_nonzero(characters != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
         return nothing
     # Sixteen bits for each join.
-    joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), dtype=np.uint64)
+    joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), np.uint64)
     character_joins.build_joins(pool, strings.starts, splits, joins, characters, neighbors)
-    merges_sentences = np.array([n >= splits.size * LEAST_SENTENCE_TOKENS], dtype=np.uint8)
+    merges_sentences = np.array([n >= splits.size * LEAST_SENTENCE_TOKENS], np.uint8)
     kinds, neighbors = number_kinds(neighbors)
     return joins, characters | kinds << np.uint32(character_joins.KIND_SHIFT), neighbors, merges_sentences
 
@@ -191,12 +191,12 @@ def number_kinds(neighbors: Array) -> tuple[Array, Array]:
     If there are more than MAX_KINDS, all further characters are of a kind with full sets.
     """
     sets = neighbors.reshape(-1, 2)
-    kinds = np.zeros(len(sets), dtype=np.uint32)
+    kinds = np.zeros(len(sets), np.uint32)
     numbers = {bytes(16): 0}
     for code in np.flatnonzero(sets.any(axis=1)).tolist():
         kinds[code] = numbers.setdefault(sets[code].tobytes(), len(numbers))
     last = character_joins.MAX_KINDS - 1
-    distinct_sets = np.frombuffer(b"".join(numbers), dtype=np.uint64)
+    distinct_sets = np.frombuffer(b"".join(numbers), np.uint64)
     if len(numbers) > last:
         distinct_sets = np.append(distinct_sets[: 2 * last], np.full(2, character_joins.ALL_NEIGHBORS))
     return np.minimum(kinds, np.uint32(last)), distinct_sets.copy()
@@ -205,7 +205,7 @@ def number_kinds(neighbors: Array) -> tuple[Array, Array]:
 def _inner_byte_pairs(tokens: ByteStrings) -> Array:
     """Return all pairs of bytes inside tokens, as `a << 8 | b`, with repetitions."""
     pairs: Array = tokens.pool[:-1].astype(np.uint16) << 8 | tokens.pool[1:]
-    inner = np.ones(pairs.size, dtype=bool)
+    inner = np.ones(pairs.size, bool)
     inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
     return pairs[inner]
 
@@ -213,7 +213,7 @@ def _inner_byte_pairs(tokens: ByteStrings) -> Array:
 def _make_specials(specials: dict[bytes, int]) -> Array:
     """Return the hash table of special tokens (see `EncoderTables`)."""
     strings = ByteStrings.from_list(list(specials))
-    hashes = np.zeros(len(strings), dtype=np.uint64)
+    hashes = np.zeros(len(strings), np.uint64)
     kernels.hash_strings(padded(strings.pool), strings.starts, hashes)
     if distinct(hashes).size < hashes.size:
         raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
@@ -238,15 +238,15 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings, numbers = pack_tokens(model.tokens)
     specials = ByteStrings.from_list([*map(special_bytes, model.special_tokens)])
-    pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+    pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, np.uint8)])
     starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
     ids = np.concatenate([numbers, np.fromiter(model.special_tokens.values(), np.int64, len(model.special_tokens))])
-    slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), dtype=np.uint64)
-    lengths = np.zeros(model.vocab_size, dtype=np.int64)
+    slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), np.uint64)
+    lengths = np.zeros(model.vocab_size, np.int64)
     decoding.fill_slots(pool, starts, ids, slots, lengths)
     return pool, slots, lengths, int(np.diff(starts).max(initial=0))
 
 
 def padded(pool: Array) -> Array:
     """Return bytes followed by the padding that kernels may read."""
-    return np.concatenate([pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+    return np.concatenate([pool, np.zeros(TEXT_PADDING, np.uint8)])

@@ -37,7 +37,7 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 AnySplitter: TypeAlias = "Splitter | TextPipeline"
 """Splits text into spans; a TextPipeline may change the text as well."""
 
-_NO_PATTERN = np.zeros(2 * len(SplitAutomaton._fields), dtype=np.int64)
+_NO_PATTERN = np.zeros(2 * len(SplitAutomaton._fields), np.int64)
 """Addresses of an empty pattern, for text that is already split."""
 
 _BLOCK_PADDING = 128
@@ -91,7 +91,7 @@ class KernelRunner:
                 continue
             done, left = int(progress[pretoken_cache.N_OUT]), n_bytes - int(progress[pretoken_cache.NEXT_START])
             # At least half as large again, more if much text is left. A pre-token that needs still more takes several rounds.
-            larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, dtype=np.uint32)
+            larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, np.uint32)
             larger[:done] = out[:done]
             out = larger
 
@@ -150,7 +150,7 @@ class KernelRunner:
         """
         if not ends.size:
             return out
-        ends = np.ascontiguousarray(ends, dtype=np.uint32)  # a kernel cannot check the type of an array passed by address
+        ends = np.ascontiguousarray(ends, np.uint32)  # a kernel cannot check the type of an array passed by address
         progress = workspace.progress
         progress[pretoken_cache.NEXT_START] = 0
         progress[pretoken_cache.NEXT_SPAN] = 0
@@ -198,8 +198,8 @@ class ShortTextCall:
     def __init__(self, runner: KernelRunner, splitter: AnySplitter, workspace: Workspace) -> None:
         self.splitter = splitter
         self.ids = array.array("I", bytes(4 * _OUT_WORDS))
-        self.out = np.frombuffer(self.ids, dtype=np.uint32)
-        text = np.zeros(SHORT_TEXT_BYTES + _BLOCK_PADDING, dtype=np.uint8)
+        self.out = np.frombuffer(self.ids, np.uint32)
+        text = np.zeros(SHORT_TEXT_BYTES + _BLOCK_PADDING, np.uint8)
         self._view = memoryview(text)  # type: ignore[arg-type]
         self._progress = memoryview(workspace.progress)  # type: ignore[arg-type]
         self._text = text

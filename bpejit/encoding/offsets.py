@@ -89,7 +89,7 @@ def batch_offsets(ids: Array, starts: Array, lengths: Array, texts: Sequence[str
     if data.isascii():
         return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
     # Number of characters that start in each prefix of the bytes.
-    characters = np.cumsum((np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80, dtype=np.int64)
+    characters = np.cumsum((np.frombuffer(data, np.uint8) & 0xC0) != 0x80, dtype=np.int64)
     first_characters = np.cumsum([0, *map(len, texts)], dtype=np.int64)[:-1]
     bases = np.repeat(first_characters, n_tokens)
     return TokenOffsets(ids, byte_starts, byte_ends, characters[begins] - 1 - bases, characters[ends - 1] - bases)
@@ -98,7 +98,7 @@ def batch_offsets(ids: Array, starts: Array, lengths: Array, texts: Sequence[str
 def joined_offsets(found: Sequence[TokenOffsets]) -> TokenOffsets:
     """Return the tokens of several texts one after the other; their offsets are not changed."""
     if not found:
-        none = np.zeros(0, dtype=np.int64)
+        none = np.zeros(0, np.int64)
         return TokenOffsets(none.astype(np.uint32), none, none, none, none)
     return TokenOffsets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 

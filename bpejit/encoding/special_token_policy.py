@@ -174,12 +174,12 @@ def _encode_pipeline_segments(
     from bpejit.utf8 import widths  # not at the top: loading does not need it
 
     data = b"".join(text for text, _ in segments)
-    ends = starts_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
+    ends = starts_of(np.array([len(text) for text, _ in segments], np.int64))
     # In characters; one that spans a boundary is in neither segment.
     boundaries = starts_of(widths(data.decode("utf-8", "surrogateescape")))
     begins = np.searchsorted(boundaries, ends[:-1], side="left")
     stops = np.searchsorted(boundaries, ends[1:], side="right") - 1
-    chosen = np.array([trusted for _, trusted in segments], dtype=np.bool_) & (begins < stops)
+    chosen = np.array([trusted for _, trusted in segments], np.bool_) & (begins < stops)
     return encoder.encode_aligned(data, workspace, pipeline, np.stack([begins, stops], axis=1)[chosen])
 
 

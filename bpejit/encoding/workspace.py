@@ -93,29 +93,29 @@ class Workspace:
         self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
         self.short_call: Any = None  # that `Encoder.short_call` prepared
-        self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), dtype=np.int64)
+        self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), np.int64)
         self.arrays = WorkspaceArrays(
             slots=slots,
             long_index=long_index,
             arena=arena,
             # These two are not filled, since most texts use few of their pages.
-            seen_once=np.zeros(long_pretokens.SEEN_WORDS, dtype=np.uint64),
-            character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
-            batch=np.full(long_pretokens.ALL_BATCH_WORDS, 0, dtype=np.uint64),
-            deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, dtype=np.uint64),
+            seen_once=np.zeros(long_pretokens.SEEN_WORDS, np.uint64),
+            character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
+            batch=np.full(long_pretokens.ALL_BATCH_WORDS, 0, np.uint64),
+            deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, np.uint64),
             # Not filled either, since most texts have no sentences.
-            sentences=np.zeros(sentence_merging.SENTENCE_WORDS, dtype=np.uint32),
-            scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
-            ends=np.full(_ENDS, 0, dtype=np.uint32),
-            recent_stops=np.full(interleaved_merging.RECENT_SPANS, 0, dtype=np.uint64),
-            document_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
-            id_stops=np.full(MAX_DOCUMENTS + 1, 0, dtype=np.int64),
-            progress=np.full(pretoken_cache.PROGRESS_SIZE, 0, dtype=np.int64),
-            split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
+            sentences=np.zeros(sentence_merging.SENTENCE_WORDS, np.uint32),
+            scratch=np.full(_SCRATCH_WORDS, 0, np.uint32),
+            ends=np.full(_ENDS, 0, np.uint32),
+            recent_stops=np.full(interleaved_merging.RECENT_SPANS, 0, np.uint64),
+            document_stops=np.full(MAX_DOCUMENTS, 0, np.int64),
+            id_stops=np.full(MAX_DOCUMENTS + 1, 0, np.int64),
+            progress=np.full(pretoken_cache.PROGRESS_SIZE, 0, np.int64),
+            split_state=np.full(STATE_SIZE, 0, np.int64),
         )
         self.progress = self.arrays.progress
         self.split_state = self.arrays.split_state
-        self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
+        self.chunk_out: Array = np.empty(kernels.OUT_SLACK, np.uint32)
         self.text_bytes = text_bytes
         self.short_text_bytes = min(SHORT_TEXT_BYTES, text_bytes)
         self.resize_text(text_bytes)
@@ -139,10 +139,10 @@ class Workspace:
                 "choose a split pattern that cuts such text"
             )
         self.text_capacity = n_bytes
-        self.text = np.full(n_bytes + TEXT_PADDING, 0, dtype=np.uint8)
+        self.text = np.full(n_bytes + TEXT_PADDING, 0, np.uint8)
         self.view = memoryview(self.text)  # type: ignore[arg-type]
         # There is at most one id per byte.
-        self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
+        self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, np.uint32)
 
     def copy_cache(self, slots: Array, arena: Array, progress: Array) -> None:
         """Copy the contents of a cache of the same size to this new one; `arena` may lack the unused end."""
@@ -201,7 +201,7 @@ class Workspace:
         while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK, arena.nbytes):
             wanted //= 2
         if wanted > size:
-            larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, dtype=np.uint8)
+            larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, np.uint8)
             if written <= size:
                 larger_arena[:written] = arena[:written]
             else:
@@ -229,7 +229,7 @@ class Workspace:
             windowed_merging.SCRATCH_WORDS * int(self.progress[pretoken_cache.NEEDED_BYTES]) + windowed_merging.SCRATCH_EXTRA
         )
         size = min(4 * self.arrays.scratch.size, enough)
-        self.arrays = self.arrays._replace(scratch=np.zeros(size, dtype=np.uint32))
+        self.arrays = self.arrays._replace(scratch=np.zeros(size, np.uint32))
 
 
 def _empty_cache(n_bytes: int) -> tuple[Array, Array, Array]:
@@ -240,8 +240,8 @@ def _empty_cache(n_bytes: int) -> tuple[Array, Array, Array]:
         n_slots *= 2
     slots = huge_page_zeros(n_slots * pretoken_cache.SLOT_WORDS, np.uint64)
     slots[:] = 0
-    long_index = np.full(n_slots * pretoken_cache.SLOT_WORDS >> _INDEX_SHIFT, 0, dtype=np.uint64)
-    return slots, long_index, np.full(max(n_bytes - slots.nbytes - long_index.nbytes, 1 << 10), 0, dtype=np.uint8)
+    long_index = np.full(n_slots * pretoken_cache.SLOT_WORDS >> _INDEX_SHIFT, 0, np.uint64)
+    return slots, long_index, np.full(max(n_bytes - slots.nbytes - long_index.nbytes, 1 << 10), 0, np.uint8)
 
 
 def _reserve_heap() -> Array:
@@ -249,6 +249,6 @@ def _reserve_heap() -> Array:
 
     Encoding then continues even if the system grants no more memory. The returned array keeps the heap from shrinking.
     """
-    blocks = [np.empty(_HEAP_BLOCK, dtype=np.uint8) for _ in range(_HEAP_BLOCKS)]
+    blocks = [np.empty(_HEAP_BLOCK, np.uint8) for _ in range(_HEAP_BLOCKS)]
     # The block that is kept must be at the highest address.
     return max(blocks, key=lambda block: block.ctypes.data)

@@ -49,7 +49,7 @@ KINDS = tuple(TITLES)
 
 def token_flags(properties: TokenProperties, suspicious: dict[str, Array]) -> Array:
     """Return the kinds of all tokens, as uint8 [vocab_size] of bits."""
-    flags = np.zeros(properties.lengths.size, dtype=np.uint8)
+    flags = np.zeros(properties.lengths.size, np.uint8)
     chosen = {**properties._asdict(), **suspicious}
     for bit, kind in enumerate(KINDS):
         flags[chosen[kind]] |= np.uint8(1 << bit)
@@ -73,7 +73,7 @@ def pack_arrays(
     tokens = [token_bytes(model, number) for number in range(model.vocab_size)]
     single = [b"" if left >= 0 else token for token, left in zip(tokens, parts.left.tolist(), strict=True)]
     arrays: dict[str, tuple[str, Array]] = {
-        "pool": ("u1", np.frombuffer(b"".join(single), dtype=np.uint8)),
+        "pool": ("u1", np.frombuffer(b"".join(single), np.uint8)),
         "lengths": ("i4", lengths_of(single)),
         "flags": ("u1", flags),
         "left": ("i4", parts.left),
@@ -90,7 +90,7 @@ def pack_arrays(
     block = bytearray()
     for name, (dtype, values) in arrays.items():
         directory[name] = dtype, len(block), int(values.size)
-        of_values = np.frombuffer(values.astype(np.dtype(dtype).newbyteorder("<")).tobytes(), dtype=np.uint8)
+        of_values = np.frombuffer(values.astype(np.dtype(dtype).newbyteorder("<")).tobytes(), np.uint8)
         block += of_values.reshape(values.size, -1).T.tobytes()
     return directory, base64.b64encode(zlib.compress(bytes(block), 9)).decode("ascii")
 

@@ -59,10 +59,10 @@ class ScriptTable:
     """
 
     def __init__(self, *, by_script: bool = True) -> None:
-        self.kinds = np.full(0x110000, NOT_LOOKED_UP if by_script else COMMON, dtype=np.uint8)
+        self.kinds = np.full(0x110000, NOT_LOOKED_UP if by_script else COMMON, np.uint8)
         if not by_script:
             self.kinds[[point for point in range(_LAST_SPACE + 1) if chr(point).isspace()]] = SPACE
-        self.byte_kinds = np.full(256, OTHER if by_script else COMMON, dtype=np.uint8)
+        self.byte_kinds = np.full(256, OTHER if by_script else COMMON, np.uint8)
         self.byte_kinds[:128] = self.look_up(np.arange(128))
 
     def look_up(self, points: Array) -> Array:
@@ -105,11 +105,11 @@ def token_scripts(model: Model, table: ScriptTable) -> Array:
     uint8 [vocab_size]
         Indices in `SCRIPTS`, or `UNDETERMINED`. Special tokens and ids that are not in use are `COMMON`.
     """
-    found = np.zeros(model.vocab_size, dtype=np.uint8)
-    ids = np.array(list(model.tokens), dtype=np.int64)
+    found = np.zeros(model.vocab_size, np.uint8)
+    ids = np.array(list(model.tokens), np.int64)
     texts = [token.decode("utf-8", "ignore") for token in model.tokens.values()]
     owners = np.repeat(ids, lengths_of(texts))
-    points = np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
+    points = np.frombuffer("".join(texts).encode("utf-32-le"), "<u4")
     scripts = table.look_up(points) & (SPACE - 1)
     told = scripts != COMMON
     # Assigned in reverse order, so that the first character of each token is written last.
@@ -129,7 +129,7 @@ def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) 
         in which it ends.
     table : ScriptTable
     """
-    scripts = np.zeros(starts.size, dtype=np.uint8)
+    scripts = np.zeros(starts.size, np.uint8)
     table.completed(text, lambda kinds, byte_kinds: find_scripts(text, starts, ends, kinds, byte_kinds, scripts))
     return scripts
 
@@ -154,7 +154,7 @@ class TextMeasures:
 
     bytes: int = 0
     characters: int = 0
-    word_counts: Array = field(default_factory=lambda: np.zeros(len(SCRIPTS), dtype=np.int64))
+    word_counts: Array = field(default_factory=lambda: np.zeros(len(SCRIPTS), np.int64))
     starts_in_word: bool = False
     ends_in_word: bool = False
     first_script: int = COMMON
@@ -213,9 +213,9 @@ def measure_text(text: Array, n_bytes: int, table: ScriptTable, ends: Array | No
     ends : int64 [documents], optional
         The ends of documents; the last one is `n_bytes`.
     """
-    stops = np.array([n_bytes], dtype=np.int64) if ends is None else ends
-    words = np.zeros(len(SCRIPTS), dtype=np.int64)
-    amounts = np.zeros(N_AMOUNTS, dtype=np.int64)
+    stops = np.array([n_bytes], np.int64) if ends is None else ends
+    words = np.zeros(len(SCRIPTS), np.int64)
+    amounts = np.zeros(N_AMOUNTS, np.int64)
 
     def count(kinds: Array, byte_kinds: Array) -> int:
         words[:] = 0

@@ -149,7 +149,7 @@ class TokenCounts:
 
     def dense(self, vocab_size: int) -> Array:
         """Return the count of each id, as int64 [vocab_size]."""
-        counts = np.zeros(vocab_size, dtype=np.int64)
+        counts = np.zeros(vocab_size, np.int64)
         counts[self.ids] = self.counts
         return counts
 
@@ -165,7 +165,7 @@ def sum_counts(parts: Sequence[_Used], vocab_size: int) -> _Used:
     """Return the sum of several counts."""
     if len(parts) == 1:
         return parts[0]
-    dense = np.zeros(vocab_size, dtype=np.int64)
+    dense = np.zeros(vocab_size, np.int64)
     for ids, counts in parts:
         dense[ids] += counts
     used = np.flatnonzero(dense)
@@ -178,7 +178,7 @@ def count_distinct(ids: Array, vocab_size: int) -> _Used:
         ordered = np.sort(ids).astype(np.int64)
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         return ordered[starts], np.diff(np.append(starts, ordered.size))
-    dense = np.zeros(vocab_size, dtype=np.int64)
+    dense = np.zeros(vocab_size, np.int64)
     count_ids(ids, dense)
     used = np.flatnonzero(dense)
     return used, dense[used]
@@ -344,7 +344,7 @@ def count_inputs(
     tell(0)
     nothing = np.zeros(0, np.int64)
     groups = dict.fromkeys(names, TokenCounts(nothing, nothing, TextMeasures()))  # also of sources without chunks
-    sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
+    sums = np.zeros((len(SCRIPTS), 3), np.int64)
     done, skipped = 0, NOTHING_SKIPPED
     results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in spread.map_chunks(job, chunks()))
     for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):

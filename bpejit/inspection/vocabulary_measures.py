@@ -69,15 +69,15 @@ class TokenProperties(NamedTuple):
 def token_properties(model: Model) -> TokenProperties:
     """Return the properties of all tokens of a model. The arrays are shared: callers do not change them."""
     size = model.vocab_size
-    lengths = np.zeros(size, dtype=np.int64)
-    characters = np.zeros(size, dtype=np.int64)
-    partial = np.zeros(size, dtype=np.bool_)
-    special = np.zeros(size, dtype=np.bool_)
+    lengths = np.zeros(size, np.int64)
+    characters = np.zeros(size, np.int64)
+    partial = np.zeros(size, np.bool_)
+    special = np.zeros(size, np.bool_)
     vocab = model.vocab
-    ids = np.fromiter(vocab, dtype=np.int64, count=len(vocab))
+    ids = np.fromiter(vocab, np.int64, count=len(vocab))
     sizes = lengths_of(vocab.values())
     lengths[ids] = sizes
-    pool = np.frombuffer(b"".join(vocab.values()), dtype=np.uint8)
+    pool = np.frombuffer(b"".join(vocab.values()), np.uint8)
     heads = np.concatenate([[0], np.cumsum((pool & 0xC0) != 0x80)])
     stops = np.cumsum(sizes)
     characters[ids] = heads[stops] - heads[stops - sizes]
@@ -106,7 +106,7 @@ def merge_parts(model: Model) -> MergeParts:
     """Return how the tokens of a model are merged: for each token, the pair of the lowest rank."""
     merges = recover_merges(model.tokens)[0] if model.ranked else model.merges
     ids = model.ids
-    left = np.full(model.vocab_size, -1, dtype=np.int32)
+    left = np.full(model.vocab_size, -1, np.int32)
     right = left.copy()
     order = []
     for first, second in merges:
@@ -115,7 +115,7 @@ def merge_parts(model: Model) -> MergeParts:
             left[merged] = ids[first]
             right[merged] = ids[second]
             order.append(merged)
-    return MergeParts(left, right, np.array(order, dtype=np.int64))
+    return MergeParts(left, right, np.array(order, np.int64))
 
 
 def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[Array, Array]:
@@ -141,7 +141,7 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
         if n_uses:
             uses[left[token]] += n_uses
             uses[right[token]] += n_uses
-    applied = np.array([uses[token] for token in order], dtype=np.int64)
+    applied = np.array([uses[token] for token in order], np.int64)
     tokens = int(counts.sum()) + int(applied.sum()) - np.concatenate([[0], np.cumsum(applied)])
     first = len(model.tokens) - parts.order.size
     return first + np.arange(parts.order.size + 1), tokens
@@ -204,7 +204,7 @@ def find_suspicious_tokens(codec: Codec) -> dict[str, Array]:
             found["control"].append(number)
         if not text.isascii() and _is_mojibake(text):
             found["mojibake"].append(number)
-    kinds = {kind: np.array(numbers, dtype=np.int64) for kind, numbers in found.items()}
+    kinds = {kind: np.array(numbers, np.int64) for kind, numbers in found.items()}
     return {"unreachable": _find_unreachable_tokens(codec, texts, properties.partial), **kinds}
 
 
@@ -223,8 +223,8 @@ def _is_mojibake(text: str) -> bool:
 def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Array) -> Array:
     """Return the tokens whose text, or for parts of characters whose merges, give other tokens."""
     if not texts:
-        return np.zeros(0, dtype=np.int64)
-    numbers = np.array(list(texts), dtype=np.int64)
+        return np.zeros(0, np.int64)
+    numbers = np.array(list(texts), np.int64)
     batch = codec.encode_batch(list(texts.values()), disallowed_special=())
     single = np.diff(batch.starts) == 1
     found = single & (batch.ids[np.minimum(batch.starts[:-1], max(batch.ids.size - 1, 0))] == numbers)

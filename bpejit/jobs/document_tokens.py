@@ -60,7 +60,7 @@ class DocumentTokens:
             self.last = int(ids[-1])
         elif ends.size:
             self.last = None
-        wanted = np.zeros((begins.size, 2), dtype=bool)  # at the start and at the end of each document
+        wanted = np.zeros((begins.size, 2), bool)  # at the start and at the end of each document
         if self.prepend is not None:
             wanted[:, 0] = ~_has_id(ids, begins, begins < stops, self.prepend)
             wanted[0, 0] &= not continued
@@ -72,7 +72,7 @@ class DocumentTokens:
         if not wanted.any():
             return ids, ends
         positions = np.column_stack((begins, stops))[wanted]
-        added = np.array([self.prepend or 0, self.append or 0], dtype=ids.dtype)
+        added = np.array([self.prepend or 0, self.append or 0], ids.dtype)
         longer = np.insert(ids, positions, added[np.nonzero(wanted)[1]])
         return longer, ends + np.cumsum(wanted)[1::2][:-1]
 
@@ -80,7 +80,7 @@ class DocumentTokens:
 def _has_id(ids: Array, positions: Array, inside: Array, wanted: int) -> Array:
     """Return where `ids[positions]` equals `wanted`; False where `inside` is, whose positions may lie outside of `ids`."""
     if not ids.size:
-        return np.zeros(positions.size, dtype=bool)
+        return np.zeros(positions.size, bool)
     found: Array = inside & (ids[np.where(inside, positions, 0)] == wanted)
     return found
 
@@ -102,8 +102,8 @@ def draw_documents(seed: int, unit: int, first: int, count: int) -> Array:
     float64 [count]
         At least 0, below 1.
     """
-    state = np.array([seed % 2**64], dtype=np.uint64)
-    for numbers in (np.array([unit], dtype=np.uint64), np.arange(first, first + count, dtype=np.uint64)):
+    state = np.array([seed % 2**64], np.uint64)
+    for numbers in (np.array([unit], np.uint64), np.arange(first, first + count, dtype=np.uint64)):
         state = _mix(state + (numbers + np.uint64(1)) * _STEP)
     drawn: Array = (state >> np.uint64(11)).astype(np.float64) / 2.0**53
     return drawn
@@ -142,7 +142,7 @@ class DocumentChoice:
         self.seed = seed
         self.unit = 0
         self.begun = 0
-        self.ended: Array = np.zeros(0, dtype=bool)
+        self.ended: Array = np.zeros(0, bool)
         self.open: bool | None = None
 
     def begin_unit(self, unit: int) -> None:
@@ -163,11 +163,11 @@ class DocumentChoice:
         stops = np.append(ends, ids.size)
         unfinished = bool(stops[-1] > begins[-1])
         count = ends.size + unfinished
-        self.ended = np.zeros(0, dtype=bool)
+        self.ended = np.zeros(0, bool)
         if not count:
             return [(ids, ends), (ids[:0], ends[:0])]
         continued = self.open is not None
-        aside = np.empty(count, dtype=bool)
+        aside = np.empty(count, bool)
         drawn = draw_documents(self.seed, self.unit, self.begun, count - continued)
         aside[int(continued) :] = drawn < self.fraction
         if continued:

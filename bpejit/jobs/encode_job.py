@@ -61,7 +61,7 @@ def block_checksum(block: Block) -> bytes:
     """Return a checksum of what is encoded of a block, and of what its last pre-token was seen to end at."""
     others = [] if block.ends is None else [block.ends]
     if block.columns is not None:
-        others.append(np.frombuffer(block.columns, dtype=np.uint8))
+        others.append(np.frombuffer(block.columns, np.uint8))
     return checksum(block.text[: block.stop], *others, np.array([block.final, block.skipped.count]))
 
 
@@ -98,7 +98,7 @@ class EncodeWorker:
         if block.ends is None:
             found = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, workspace)
             ids = found.astype(self._dtype)
-            ends = self._separated_ends(ids) if block.separated else np.empty(0, dtype=np.int64)
+            ends = self._separated_ends(ids) if block.separated else np.empty(0, np.int64)
             if block.final and (not ends.size or ends[-1] != ids.size):
                 ends = np.append(ends, ids.size)
         else:
@@ -112,5 +112,5 @@ class EncodeWorker:
     def _separated_ends(self, ids: Array) -> Array:
         """Return the positions after each separator, as int64 [documents]."""
         if self._separator is None:
-            return np.empty(0, dtype=np.int64)
+            return np.empty(0, np.int64)
         return np.flatnonzero(ids == ids.dtype.type(self._separator)) + 1

@@ -198,7 +198,7 @@ class FinalFiles:
                 growing.writer.write(ids, ends=ends if self.has_ends else None)
             growing.start = record
             if complete:
-                growing.writer.write(np.empty(0, dtype=self.dtype), n_bytes=record.bytes)
+                growing.writer.write(np.empty(0, self.dtype), n_bytes=record.bytes)
                 growing.writer.__exit__(None, None, None)
                 place = self._place(record)
                 hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}

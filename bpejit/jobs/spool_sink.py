@@ -183,7 +183,7 @@ class SpoolSink:
         continues = self._in_document[side]
         if continues and self._options.has_ends:
             # The rest of the document is in the next shard; a file of documents contains no other ids.
-            spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
+            spool.write(np.empty(0, spool.dtype), np.zeros(1, np.int64), 0)
         spool.close()
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
         self._completed += spool.paths
@@ -248,7 +248,7 @@ def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = N
 
 def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
     """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
-    lengths = np.zeros(vocab_size, dtype=np.int64)
+    lengths = np.zeros(vocab_size, np.int64)
     strings, numbers = pack_tokens(tokens)
     lengths[numbers] = np.diff(strings.starts)
     for text, number in special_tokens.items():

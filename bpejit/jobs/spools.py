@@ -224,7 +224,7 @@ class Spool:
         record = self.record
         if self._ends is not None:
             self._ends.write((ends + record.tokens).astype(END_DTYPE).data)
-        self._ids.write(np.ascontiguousarray(ids, dtype=self.dtype).data)
+        self._ids.write(np.ascontiguousarray(ids, self.dtype).data)
         self.record = replace(
             record,
             tokens=record.tokens + int(ids.size),
@@ -303,7 +303,7 @@ def read_spool(
                 raise OSError(None, f"it ends {size * dtype.itemsize - len(data)} bytes early", str(path))
             if checked:
                 digest.update(data)
-            yield np.frombuffer(data, dtype=dtype), ends.up_to(position + size) - position
+            yield np.frombuffer(data, dtype), ends.up_to(position + size) - position
     if checked and digest.hexdigest() != record.ids_sha256:
         raise damaged(path, folder=folder)
 
@@ -313,6 +313,6 @@ def read_ends(path: Path, start: int, stop: int) -> Iterator[Array]:
     with path.open("rb") as file:
         file.seek(start * END_DTYPE.itemsize)
         while start < stop and (data := file.read(min(stop - start, BLOCK_TOKENS) * END_DTYPE.itemsize)):
-            ends = np.frombuffer(data, dtype=END_DTYPE)
+            ends = np.frombuffer(data, END_DTYPE)
             yield ends
             start += ends.size

@@ -155,7 +155,7 @@ def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tu
         The first and the last original character that each byte maps to.
     original : str
     """
-    data = np.frombuffer(original.encode("utf-8", "surrogateescape"), dtype=np.uint8)
+    data = np.frombuffer(original.encode("utf-8", "surrogateescape"), np.uint8)
     boundaries = starts_of(widths(original))
     starts = boundaries[first]
     ends = boundaries[last + 1]

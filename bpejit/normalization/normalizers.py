@@ -181,12 +181,12 @@ def _replacement_sources(find: Spans, content: str, text: str) -> Sources:
     """Return the sources of a text in which ranges have been replaced."""
     found = list(find(text))
     limits_of(text).check_growth(_growth(found, content))
-    spans = np.array(found, dtype=np.int64).reshape(-1, 2)
+    spans = np.array(found, np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
     # Alternating ranges: unchanged text, replacement, unchanged text, and so on.
     size = 2 * len(spans) + 1
-    lengths = np.full(size, len(content), dtype=np.int64)
-    first = np.zeros(size, dtype=np.int64)
+    lengths = np.full(size, len(content), np.int64)
+    first = np.zeros(size, np.int64)
     first[2::2] = ends
     lengths[::2] = np.append(starts, len(text)) - first[::2]
     first[1::2] = np.maximum(ends - 1, 0)

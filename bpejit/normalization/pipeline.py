@@ -167,7 +167,7 @@ class TextPipeline:
         with text_limits(len(data), self._regex_timeout):
             out, ends, covered, found = self._prepare(AlignedText(text, one_to_one(len(text))), areas)
         first, last = (concatenated(sources[side] for sources in covered) for side in (0, 1))
-        starts, stops = byte_ranges(np.frombuffer(out, dtype=np.uint8), first, last, text)
+        starts, stops = byte_ranges(np.frombuffer(out, np.uint8), first, last, text)
         return PreTokenizedText(padded_text(out)[0], ends, starts, stops, found)
 
     def _prepare(
@@ -194,7 +194,7 @@ class TextPipeline:
                     covered.append((sources, sources))
             else:
                 data = token
-                data_ends = np.array([len(token) | SPECIAL_FLAG], dtype=np.uint32)
+                data_ends = np.array([len(token) | SPECIAL_FLAG], np.uint32)
                 found.append(part.text)
                 if part.sources is not None:
                     of = part.sources.of

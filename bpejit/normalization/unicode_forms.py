@@ -131,7 +131,7 @@ def form_sources(form: Form, text: str) -> Sources:
 def _clusters(form: Form) -> re.Pattern[str]:
     """Return a pattern for text that normalizing may change: characters that change or combine, and the one before them."""
     composes = form in ("NFC", "NFKC")
-    active = np.zeros(_BEYOND, dtype=np.bool_)
+    active = np.zeros(_BEYOND, np.bool_)
     if composes:
         active[[*_HANGUL_VOWELS_AND_FINALS]] = True
     for point in range(0x80, _BEYOND):
@@ -162,7 +162,7 @@ def _cluster_sources(form: Form, text: str) -> tuple[Array, Array, Array] | None
     parts = _decomposed("NFKD" if form.startswith("NFK") else "NFD", text)
     if form in ("NFC", "NFKC"):
         parts = _composed(parts)
-    takes = np.array([part.takes for part in parts], dtype=np.int64)
+    takes = np.array([part.takes for part in parts], np.int64)
     of = np.maximum(np.cumsum(takes) - np.maximum(takes, 1), 0)
     low = np.minimum([part.low for part in parts], of)
     high = np.maximum([part.high for part in parts], of)

@@ -76,9 +76,9 @@ def group_rules(rules: Array) -> Array:
     if n_groups > _MAX_GROUPS:
         return np.zeros(0, np.uint8)
     width = _MAX_GROUPS // 2 if n_groups <= _MAX_GROUPS // 2 else _MAX_GROUPS
-    padded = np.zeros((tables.shape[0], width), dtype=np.uint8)
-    padded[:, :n_groups] = np.frombuffer(b"".join(numbers), dtype=np.uint8).reshape(n_groups, -1).T
-    group = np.fromiter(map(numbers.__getitem__, columns), dtype=np.uint8, count=len(columns))
+    padded = np.zeros((tables.shape[0], width), np.uint8)
+    padded[:, :n_groups] = np.frombuffer(b"".join(numbers), np.uint8).reshape(n_groups, -1).T
+    group = np.fromiter(map(numbers.__getitem__, columns), np.uint8, count=len(columns))
     return np.concatenate([group, padded.reshape(-1)])
 
 
@@ -103,13 +103,13 @@ def class_pages(class_of: Array, rules: Array) -> Array:
     by_page = class_of[:0x10000].reshape(-1, _PAGE)
     is_mixed = (by_page != by_page[:, :1]).any(axis=1)
     entries = np.where(is_mixed, _ELSEWHERE, by_page[:, 0]).astype(np.uint8)
-    nodes = np.zeros((_N_NODES, _PAGE), dtype=np.uint8)
+    nodes = np.zeros((_N_NODES, _PAGE), np.uint8)
     common = [point // _PAGE for point in _COMMON_POINTS]
     mixed = [page for page in common if is_mixed[page]]
     for number, page in enumerate(mixed[:_N_NODES]):
         entries[page] = _NODE + number
         nodes[number] = by_page[page]
-    leads = np.full(64, _ELSEWHERE, dtype=np.uint8)
+    leads = np.full(64, _ELSEWHERE, np.uint8)
     leads[2:32] = entries[2:32]  # C0 and C1 are never valid
     entries[:32] = _ELSEWHERE  # shorter forms are required
     entries[0xD800 // _PAGE : 0xE000 // _PAGE] = _ELSEWHERE
@@ -158,7 +158,7 @@ def make_automaton(pattern: SplitPattern, finder: SpecialTokenFinder) -> SplitAu
         # Such a token may start or end within a character, where pairs of whole characters prove nothing.
         safe = np.zeros_like(safe)
     settings = np.array(
-        [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
+        [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], np.int64
     )
     return SplitAutomaton(
         tables.table,

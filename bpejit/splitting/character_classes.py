@@ -68,7 +68,7 @@ def set_boundaries(chars: Chars, unicode: str | None = None) -> Array:
     """
     if len(chars.source) == 1 and chars.source != "." and not chars.ignore_case:
         point = ord(chars.source)
-        return np.array([point, point + 1], dtype=np.int64)
+        return np.array([point, point + 1], np.int64)
     if unicode is None:
         starts = None if chars.ignore_case else _constant_intervals(chars.source)
         if starts is not None:
@@ -78,7 +78,7 @@ def set_boundaries(chars: Chars, unicode: str | None = None) -> Array:
     boundaries = set_boundaries(chars, None)  # the same arguments as in `partition`, for the cache
     for points, representative in differing(unicode):
         now = np.searchsorted(boundaries, points, side="right") & 1
-        then = np.zeros(points.size, dtype=now.dtype)
+        then = np.zeros(points.size, now.dtype)
         for start, end in _runs(_source_for(chars, representative), chars.operations, as_text(points)).reshape(-1, 2).tolist():
             then[start:end] = 1
         moved = points[now != then]
@@ -89,7 +89,7 @@ def set_boundaries(chars: Chars, unicode: str | None = None) -> Array:
 
 def members(chars: Chars, unicode: str | None = None) -> Array:
     """Return True for each code point that a set contains: bool [0x110000]."""
-    changes = np.zeros(CODE_POINTS + 1, dtype=np.bool_)
+    changes = np.zeros(CODE_POINTS + 1, np.bool_)
     changes[set_boundaries(chars, unicode)] = True
     inside: Array = np.logical_xor.accumulate(changes)[:-1]
     return inside
@@ -133,7 +133,7 @@ def _constant_intervals(source: str) -> Array | None:
 def _runs(one: str, operations: bool, text: str) -> Array:
     """Return the boundaries of the runs of characters of a set in a text."""
     runs = [found.span() for found in regex.finditer(f"(?V1){one}+" if operations else f"(?:{one})+", text)]
-    return np.array(runs, dtype=np.int64).reshape(-1)
+    return np.array(runs, np.int64).reshape(-1)
 
 
 def _source_for(chars: Chars, representative: int) -> str:
@@ -192,7 +192,7 @@ def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
     # Between two adjacent boundaries nothing changes, so a few thousand intervals are classified instead of all code points.
     starts = distinct(np.concatenate([np.array([0]), *boundaries.values()]))
     starts = starts[starts < CODE_POINTS]
-    inside = np.zeros((starts.size, len(wanted)), dtype=np.uint8)
+    inside = np.zeros((starts.size, len(wanted)), np.uint8)
     for column, chars in enumerate(wanted):
         inside[:, column] = np.searchsorted(boundaries[chars], starts, side="right") & 1
     numbers: dict[bytes, int] = {}
@@ -205,7 +205,7 @@ def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
 
     masks = {chars: sum(1 << number for row, number in numbers.items() if row[column]) for column, chars in enumerate(wanted)}
     lengths = np.diff(np.append(starts, CODE_POINTS))
-    return Classes(len(numbers), np.repeat(np.array(class_of_interval, dtype=np.uint8), lengths), masks)
+    return Classes(len(numbers), np.repeat(np.array(class_of_interval, np.uint8), lengths), masks)
 
 
 _CLASS = re.compile(r"\[\^|(?:\[.*)?\\[pPsSdDwW]", re.DOTALL)

@@ -66,7 +66,7 @@ def _by_sets(now: Classes, then: Classes, unicode: str) -> dict[int, int]:
 
 
 def _by_intervals(source: str, unicode: str) -> dict[int, int]:
-    named = np.array(sorted(_named_points(source)), dtype=np.int64)
+    named = np.array(sorted(_named_points(source)), np.int64)
     edges = np.union1d(named, named + 1)
     free = free_points()
     free_at = np.searchsorted(edges, free, side="right")

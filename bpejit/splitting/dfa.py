@@ -125,7 +125,7 @@ def make_dfa(tree: Node, classes: Classes | None = None) -> Dfa:
                 f"its automaton has more than {min(len(order), MAX_STATES)} states",
                 "use smaller counts, or `+` for a large one such as `{1,100}`",
             )
-    return Dfa(classes, np.array(accepts, dtype=np.bool_), np.array(moves, dtype=np.int64))
+    return Dfa(classes, np.array(accepts, np.bool_), np.array(moves, np.int64))
 
 
 def safe_pairs_of_dfa(dfa: Dfa) -> Array:
@@ -137,7 +137,7 @@ def safe_pairs_of_dfa(dfa: Dfa) -> Array:
     ends by reading y, not by reaching the end of the text.
     """
     size = dfa.classes.n + 1
-    pairs = np.zeros((size, size), dtype=np.bool_)
+    pairs = np.zeros((size, size), np.bool_)
     survives = dfa.moves != DEAD
     for x in range(1, size):
         after = distinct(dfa.moves[:, x])
@@ -197,7 +197,7 @@ def fill_gaps(dfa: Dfa) -> Dfa:
             "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help",
         )
     states = len(dfa.moves)
-    undecided = np.full(begins.size, DEAD, dtype=np.int64)
+    undecided = np.full(begins.size, DEAD, np.int64)
     undecided[classes] = states + np.arange(classes.size)
     gap = np.where(undecided == DEAD, DEAD, undecided + classes.size)
 
@@ -216,7 +216,7 @@ def fill_gaps(dfa: Dfa) -> Dfa:
 def _certain(dfa: Dfa) -> Array:
     """Return the states from which a match will be found in every text: bool [states]."""
     dead = dfa.moves == DEAD
-    certain = np.ones(len(dfa.moves), dtype=np.bool_)
+    certain = np.ones(len(dfa.moves), np.bool_)
     while True:
         still = (dfa.accepts | (~dead & certain[dfa.moves])).all(axis=1)
         if (still == certain).all():

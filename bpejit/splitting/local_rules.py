@@ -105,7 +105,7 @@ def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> t
     unknowns = _join(unknowns, _weigh_groups(groups, frequencies))
     cut_rules = -(-len(cuts) // _BOXES)
     unknown_rules = -(-len(unknowns) // _BOXES)
-    tables = np.zeros((cut_rules + unknown_rules, CONTEXT_SIZE, 128), dtype=np.uint8)
+    tables = np.zeros((cut_rules + unknown_rules, CONTEXT_SIZE, 128), np.uint8)
     numbered = [
         *enumerate(cuts),
         *enumerate(unknowns, _BOXES * cut_rules),
@@ -126,7 +126,7 @@ def _weigh_groups(groups: list[Array], frequencies: list[Array]) -> list[list[Ar
 
 def _class_frequencies(class_of: Array, n_classes: int, separator: int) -> list[Array]:
     """Return rough frequencies of the classes in ASCII text and in mostly non-ASCII text, each float64 [classes + 1]."""
-    characters = np.frombuffer(_COMMON, dtype=np.uint8)
+    characters = np.frombuffer(_COMMON, np.uint8)
     common = np.bincount(class_of[characters], minlength=n_classes) / len(_COMMON)
     # Large classes are more frequent, but not in proportion to their size.
     beyond = np.sqrt(np.bincount(class_of[128:], minlength=n_classes))
@@ -178,11 +178,11 @@ def _sets_before(transducer: Transducer) -> tuple[Array, Array]:
         1 for each state of a set.
     """
     n_states, size = transducer.moves.shape
-    to = np.zeros((size, n_states, n_states), dtype=np.float32)
+    to = np.zeros((size, n_states, n_states), np.float32)
     for column, moves in zip(to, transducer.moves.T, strict=True):
         column[np.arange(n_states), moves] = 1
-    sets = np.ones((1, n_states), dtype=np.float32)
-    numbers = np.zeros((), dtype=np.int64)
+    sets = np.ones((1, n_states), np.float32)
+    numbers = np.zeros((), np.int64)
     for _ in range(CONTEXT_BEFORE):
         after = np.einsum("js,cst->jct", sets, to) > 0
         sets, number = np.unique(after.reshape(-1, n_states), axis=0, return_inverse=True)
@@ -234,7 +234,7 @@ def _fates(transducer: Transducer) -> Array:
     moves, kept, emitted = transducer
     slots = np.arange(MAX_PENDING + 2)
     to = _move_slot(slots[None, None, :], kept[:, :, None], emitted[:, :, None])
-    may = np.zeros((moves.shape[0], slots.size), dtype=np.bool_)
+    may = np.zeros((moves.shape[0], slots.size), np.bool_)
     may[:, _EMITTED] = True
     while True:
         more = may | may[moves[:, :, None], to].any(axis=1)
@@ -326,7 +326,7 @@ def _join(boxes: list[Box], weights: list[list[Array]]) -> list[Box]:
 def _weigh_unions(boxes: list[Box], weights: list[Array]) -> Iterator[Array]:
     """Yield for each slot the weight of the union of each pair of boxes: float64 [boxes, boxes]."""
     for slot, weight in enumerate(weights):
-        members = np.array([box[slot] for box in boxes], dtype=np.float64)
+        members = np.array([box[slot] for box in boxes], np.float64)
         both = (members * weight) @ members.T
         each = np.diagonal(both)
         yield each[:, None] + each - both

@@ -332,11 +332,11 @@ class _Translator(Cursor):
         self.at += 1
         negated = self.accept("^")
         result: Array | None = None
-        current = np.zeros(CODE_POINTS, dtype=bool)
+        current = np.zeros(CODE_POINTS, bool)
         while not self.accept("]"):
             if self.accept("&&"):
                 result = current if result is None else result & current
-                current = np.zeros(CODE_POINTS, dtype=bool)
+                current = np.zeros(CODE_POINTS, bool)
             elif self.looking_at("[:"):
                 current |= self.posix()
             elif self.looking_at("["):

@@ -126,9 +126,9 @@ def _tables(classes: Classes, moves: Array, flags: Array, safe: Array) -> SplitT
     """Return tables without local rules and steps over pairs: the next state and the flags of each state and class."""
     states, size = moves.shape
     stride = next(stride for stride in _STRIDES if stride >= size)
-    table = np.zeros((states, stride), dtype=np.uint32)
+    table = np.zeros((states, stride), np.uint32)
     table[:, :size] = moves * stride | flags
-    padded = np.zeros((stride, stride), dtype=np.uint8)
+    padded = np.zeros((stride, stride), np.uint8)
     padded[: safe.shape[0], : safe.shape[1]] = safe
     return SplitTables(
         table.reshape(-1),
@@ -174,7 +174,7 @@ def _with_pair_table(tables: SplitTables, transducer: Transducer, ascii_classes:
     moves, kept, emitted = (part[:, columns] for part in transducer)
     between = moves[:, :, None]
     second = np.arange(columns.size)[None, None, :]
-    table = np.zeros((states, size, size), dtype=np.uint32)
+    table = np.zeros((states, size, size), np.uint32)
     table[:, : columns.size, : columns.size] = (
         moves[between, second] * (size * size) << PAIR_ROW_SHIFT
         | emitted[:, :, None] + kept[between, second] << 6

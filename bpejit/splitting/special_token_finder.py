@@ -50,13 +50,13 @@ class SpecialTokenFinder:
         if not self.tokens:
             return
         text, n_bytes = padded_text(data)
-        yield from self.next_spans(text, n_bytes, True, np.zeros(splitting.STATE_SIZE, dtype=np.int64))
+        yield from self.next_spans(text, n_bytes, True, np.zeros(splitting.STATE_SIZE, np.int64))
 
     def next_spans(self, text: Array, stop: int, final: bool, state: Array) -> _Spans:
         """Yield the next tokens of a text that arrives in pieces (see `special_token_scan.find_specials`)."""
         if not self.tokens:
             return
-        spans = np.empty(2 * _SPANS_AT_ONCE, dtype=np.int64)
+        spans = np.empty(2 * _SPANS_AT_ONCE, np.int64)
         n = _SPANS_AT_ONCE
         while n == _SPANS_AT_ONCE:
             n = special_token_scan.find_specials(text, stop, final, self.trie, state, spans)
@@ -67,7 +67,7 @@ class SpecialTokenFinder:
 
         See `special_token_scan.reach_specials`.
         """
-        reach = np.zeros(max(min(last, stop) - first, 0) if self.tokens else 0, dtype=np.int64)
+        reach = np.zeros(max(min(last, stop) - first, 0) if self.tokens else 0, np.int64)
         if not reach.size:
             return reach, stop
         return reach, int(special_token_scan.reach_specials(text, first, min(last, stop), stop, self.trie, reach))
@@ -82,7 +82,7 @@ class SpecialTokenFinder:
         begins = np.flatnonzero(reach)
         ends = reach[begins]
         # The number of tokens with bytes both before and after each position.
-        spanned = np.zeros(n_bytes + 2, dtype=np.int64)
+        spanned = np.zeros(n_bytes + 2, np.int64)
         np.add.at(spanned, begins + 1, 1)
         np.subtract.at(spanned, ends, 1)
         spanned = np.cumsum(spanned)
@@ -141,7 +141,7 @@ class StringFinder(Generic[AnyStr]):
             data = _as_bytes(text[start:end])
             # A character starts at each byte that is not a continuation byte.
             non_ascii = isinstance(text, str) and len(data) != end - start
-            starts = np.flatnonzero((np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80) if non_ascii else None
+            starts = np.flatnonzero((np.frombuffer(data, np.uint8) & 0xC0) != 0x80) if non_ascii else None
             for begin, after in self._finder.spans(data):
                 if starts is not None:
                     begin, after = np.searchsorted(starts, [begin, after]).tolist()
@@ -157,13 +157,13 @@ def make_trie(tokens: tuple[bytes, ...]) -> SpecialTrie:
     """Return the automaton that finds distinct, non-empty byte strings."""
     strings = ByteStrings.from_list(sorted(tokens))
     capacity = int(strings.pool.size)
-    roots = np.full(256, special_token_trie.ROOT, dtype=np.int32)
-    nodes = np.zeros((capacity + 1) * special_token_trie.NODE_WORDS, dtype=np.int32)
-    labels = np.empty(capacity, dtype=np.uint8)
-    found = np.empty(capacity * special_token_trie.FOUND_WORDS, dtype=np.int32)
+    roots = np.full(256, special_token_trie.ROOT, np.int32)
+    nodes = np.zeros((capacity + 1) * special_token_trie.NODE_WORDS, np.int32)
+    labels = np.empty(capacity, np.uint8)
+    found = np.empty(capacity * special_token_trie.FOUND_WORDS, np.int32)
     if tokens:
-        parents = np.empty(capacity, dtype=np.int32)
-        active, above = (np.empty(len(tokens), dtype=np.int32) for _ in range(2))
+        parents = np.empty(capacity, np.int32)
+        active, above = (np.empty(len(tokens), np.int32) for _ in range(2))
         n = int(special_token_trie.build_trie(strings.pool, strings.starts, active, above, roots, nodes, labels, parents))
         nodes = nodes[: (n + 1) * special_token_trie.NODE_WORDS].copy()
         labels = labels[:n].copy()
@@ -175,9 +175,9 @@ def make_trie(tokens: tuple[bytes, ...]) -> SpecialTrie:
 def _make_needles(tokens: tuple[bytes, ...]) -> Array:
     """Return the prefix that all special tokens share, for a scan by blocks (see `SpecialTrie`)."""
     if len({token[0] for token in tokens}) != 1:
-        return np.zeros(0, dtype=np.uint64)
+        return np.zeros(0, np.uint64)
     seconds = {token[1:2] for token in tokens}
     second = min(seconds)
     shared = len(seconds) == 1 and second != b""
     fills = (tokens[0][0], second[0] if shared else 0, 0xFF if shared else 0)
-    return np.array([byte * 0x0101_0101_0101_0101 for byte in fills], dtype=np.uint64)
+    return np.array([byte * 0x0101_0101_0101_0101 for byte in fills], np.uint64)

@@ -89,7 +89,7 @@ class Splitter:
 
     def new_state(self) -> Array:
         """Return the state of `split_spans` at the start of a text, at position 0."""
-        return np.zeros(spans.STATE_SIZE, dtype=np.int64)
+        return np.zeros(spans.STATE_SIZE, np.int64)
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.spans.find_cut`).
@@ -130,8 +130,8 @@ class Splitter:
                 start = stop
             return
         state = self.new_state()
-        ends = np.empty(min(cut, _BLOCK_SPANS) + spans.MIN_ENDS, dtype=np.uint32)
-        done = np.zeros(1, dtype=np.int64)
+        ends = np.empty(min(cut, _BLOCK_SPANS) + spans.MIN_ENDS, np.uint32)
+        done = np.zeros(1, np.int64)
         first = 0
         while done[0] < stops.size:
             n = split_adjacent(text, stops, done, final, self.automaton, state, ends)
@@ -165,14 +165,14 @@ class Splitter:
             raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
         if self.automaton is None:
             return self.split_by_regex(text, n_bytes)
-        stops = np.full(1, n_bytes, dtype=np.int64)
+        stops = np.full(1, n_bytes, np.int64)
         blocks = [ends[:n].copy() for _, ends, n in self.blocks(text, stops, n_bytes, True)]
-        return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.uint32)
+        return np.concatenate(blocks) if blocks else np.zeros(0, np.uint32)
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
         """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""
         with text_limits(n_bytes, self._regex_timeout) as limits:
-            return np.fromiter(self._regex_ends(text[:n_bytes].tobytes(), limits), dtype=np.uint32)
+            return np.fromiter(self._regex_ends(text[:n_bytes].tobytes(), limits), np.uint32)
 
     def _regex_ends(self, data: bytes, limits: TextLimits) -> Iterator[int]:
         """Yield the ends of the spans of a whole text, found by the `regex` package."""

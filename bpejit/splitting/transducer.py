@@ -141,7 +141,7 @@ def make_transducer(dfa: Dfa, first: Transducer | None = None) -> Transducer:
                     raise NoTransducerError(f"the transducer has more than {MAX_STATES} states")
             row.append((target, kept, emitted))
         rows.append(row)
-    table = np.array(rows, dtype=np.int64)
+    table = np.array(rows, np.int64)
     return _minimize(Transducer(*np.moveaxis(table, 2, 0)))
 
 

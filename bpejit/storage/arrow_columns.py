@@ -99,7 +99,7 @@ class ColumnRows:
 def row_sizes(batch: Any) -> Array:
     """Return the bytes of each row of a record batch, as int64 [rows]: those of strings exactly, others on average."""
     compute = import_extra("pyarrow.compute", _PURPOSE)
-    sizes = np.zeros(batch.num_rows, dtype=np.int64)
+    sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if str(column.type) in ("string", "binary", "large_string", "large_binary"):
             sizes += compute.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)

@@ -77,7 +77,7 @@ def check_corpus(
         )
     corpus = _Corpus(block_reader(model)(find_sources(inputs, contents)))
     specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
-    special_ids = np.array(sorted(specials), dtype=np.int64)
+    special_ids = np.array(sorted(specials), np.int64)
     done = added = 0
     progress("verify", 0, tokens.n_tokens, "tokens")
     for ids in tokens.blocks(_BLOCK):
