@@ -90,14 +90,7 @@ class InputFormat:
         raise NotImplementedError
 
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield the chunks of an input that is read from its start to its end: a pipe, or a compressed file.
-
-        Parameters
-        ----------
-        stream : InputStream
-        source : Source
-        chunk_bytes : int
-        """
+        """Yield the chunks of an input that is read from its start to its end: a pipe, or a compressed file."""
         raise NotImplementedError
 
     def text_size(self, source: Source) -> int:

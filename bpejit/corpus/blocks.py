@@ -198,10 +198,6 @@ class ChunkReader:
     ----------
     normalize_newlines : bool
         Convert CR LF and CR to LF.
-
-    Attributes
-    ----------
-    normalize_newlines : bool
     """
 
     def __init__(self, *, normalize_newlines: bool = False) -> None:

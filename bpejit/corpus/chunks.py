@@ -133,8 +133,6 @@ class Chunker:
 
     Attributes
     ----------
-    splitter : Splitter or TextPipeline
-    normalize_newlines, group_files : bool
     ahead : int
         Number of bytes after a cut that a chunk contains: one character, and enough to see that no special token begins there.
     """

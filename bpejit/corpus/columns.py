@@ -57,12 +57,7 @@ def arrow_errors(path: str, kind: str) -> Iterator[None]:
 
 
 def check_column(schema: Any, path: str, options: InputOptions) -> None:
-    """Check that a schema has the column of the texts, and that this contains strings or bytes.
-
-    Raises
-    ------
-    CorpusError
-    """
+    """Raise CorpusError unless a schema has the column of the texts, and this contains strings or bytes."""
     found = find_column(schema, options.text_column)
     if found is None:
         texts = [f"`{field.name}`" for field in schema if is_text(field.type)]

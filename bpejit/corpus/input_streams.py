@@ -234,22 +234,10 @@ def spilled(stream: InputStream) -> Iterator[BinaryIO]:
 
 
 def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: str) -> Callable[[int], bytes]:
-    """Return a function that reads the decompressed bytes of a file.
+    """Return a function that reads the decompressed bytes of a file, of which `read_raw` returns the compressed ones.
 
-    Parameters
-    ----------
-    read_raw : callable
-        Returns up to as many compressed bytes as it is given.
-    compression : str
-        `gzip` or `zstd`.
-    path : str
-        The input, for messages.
-
-    Returns
-    -------
-    callable
-        Takes the maximum number of bytes, and returns at least one byte unless the input has ended. Raises CorpusError if the
-        compressed data is damaged or ends too early.
+    Both take the maximum number of bytes, and return at least one unless the input has ended. The compression is `gzip` or
+    `zstd`; data that is damaged or ends too early raises CorpusError.
     """
     if compression == "gzip":
         import zlib

@@ -163,8 +163,7 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     """
     contents = contents or Contents()
     if isinstance(inputs, Iterator):
-        source = Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)
-        return [source]
+        return [Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)]
     sources: list[Source] = []
     files: list[str] = []
     first = 0

@@ -15,6 +15,4 @@ Test a round trip over random models, the ids against the package that the forma
 
 from __future__ import annotations
 
-from bpejit.formats.base import register, unregister
-
-__all__ = ["register", "unregister"]
+from bpejit.formats.base import register as register, unregister as unregister

@@ -17,11 +17,7 @@ from typing import Any, SupportsIndex
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
-from bpejit.formats.missing_parts import (
-    GPT2_VOCAB,
-    Known,
-    read_sidecar,
-)
+from bpejit.formats.missing_parts import GPT2_VOCAB, Known, read_sidecar
 from bpejit.formats.tokenizer_files import END_OF_WORD, broken_line, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, decoded_or_none, encode_byte_characters

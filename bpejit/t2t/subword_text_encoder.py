@@ -39,8 +39,6 @@ from bpejit.t2t.vocabulary_building import (
     checked_reserved,
 )
 
-ReportIteration = Callable[[int], None]
-
 _logger = logging.getLogger("bpejit.subword")
 
 _LINE_BREAK = '"\\n"'
@@ -217,7 +215,7 @@ class SubwordTextEncoder(TextEncoder):
         reserved_tokens: list[str] | None = None,
         num_iterations: int = 4,
         *,
-        report: ReportIteration | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> SubwordTextEncoder:
         """Build a vocabulary of about `target_size` subtokens by bisection on `min_count`.
 

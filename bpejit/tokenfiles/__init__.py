@@ -16,21 +16,11 @@ little-endian. Test a round trip, the code of the tool that reads the format, a 
 from __future__ import annotations
 
 from bpejit.tokenfiles.registry import (
-    DEFAULT_FORMAT,
-    TEXT_FORMAT,
-    format_descriptions,
-    format_names,
-    load_format,
-    register,
-    unregister,
+    DEFAULT_FORMAT as DEFAULT_FORMAT,
+    TEXT_FORMAT as TEXT_FORMAT,
+    format_descriptions as format_descriptions,
+    format_names as format_names,
+    load_format as load_format,
+    register as register,
+    unregister as unregister,
 )
-
-__all__ = [
-    "DEFAULT_FORMAT",
-    "TEXT_FORMAT",
-    "format_descriptions",
-    "format_names",
-    "load_format",
-    "register",
-    "unregister",
-]

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
-
-
-class TokenSource(Protocol):
-    """Token ids that are read once, in order."""
-
-    @property
-    def dtype(self) -> str:
-        """The name of the dtype of the ids."""
-
-    @property
-    def n_tokens(self) -> int | None:
-        """The number of ids; None if it is known only at the end."""
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +238,10 @@ class TokenReader(ABC):
             raise TokenFileError(
                 f"`{self.path}` {problem}; the file was truncated or changed: copy it again, or encode the text again"
             )
+
+
+TokenSource = TokenReader | TokenStream
+"""Token ids that are read in order, by `blocks`."""
 
 
 def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:

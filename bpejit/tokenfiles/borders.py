@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error
-from bpejit.tokenfiles.description import Description
+from bpejit.tokenfiles.description import END_DTYPE, Description
 from bpejit.tokenfiles.mapping import map_ids, npy_header, read_npy_header
 
 _BLOCK = 1 << 16
@@ -106,10 +106,6 @@ class EndReader:
             self._ends = following
 
 
-_START = np.dtype("<i8")
-"""The dtype of a document index."""
-
-
 def document_index_path(path: StrPath) -> Path:
     """Return the path of the document index of the token file `path`."""
     return Path(f"{os.fspath(path)}.docs.npy")
@@ -126,16 +122,16 @@ class DocumentIndexWriter:
 
     def __init__(self, file: OutputFile) -> None:
         self._file = file
-        file.write(npy_header(_START, 0))
-        file.write(np.zeros(1, _START).data)
+        file.write(npy_header(END_DTYPE, 0))
+        file.write(np.zeros(1, END_DTYPE).data)
 
     def write(self, ends: Array) -> None:
         """Append the ends of documents, int64 [documents], as positions in the token file."""
-        self._file.write(np.ascontiguousarray(ends, _START).data)
+        self._file.write(np.ascontiguousarray(ends, END_DTYPE).data)
 
     def finish(self, fields: Description) -> None:
         """Write the number of documents into the header."""
-        self._file.write_at_start(npy_header(_START, (fields.documents or 0) + 1))
+        self._file.write_at_start(npy_header(END_DTYPE, (fields.documents or 0) + 1))
 
 
 def read_document_index(path: Path, n_tokens: int) -> Borders:
@@ -151,9 +147,9 @@ def read_document_index(path: Path, n_tokens: int) -> Borders:
         dtype, n_starts, offset = read_npy_header(path)
     except OSError as cause:
         raise read_error(path, cause, error=TokenFileError, what="document index") from cause
-    if dtype != _START or n_starts < 1:
+    if dtype != END_DTYPE or n_starts < 1:
         raise borders.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
-    starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
+    starts = np.asarray(map_ids(path, offset + n_starts * END_DTYPE.itemsize, END_DTYPE, offset=offset))
     first = int(starts[0])
     last = int(starts[-1])
     if first != 0 or last != n_tokens:

@@ -11,7 +11,6 @@ from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
 
@@ -112,7 +111,9 @@ def convert_tokens(
     if tokens.ids_sha256 is not None:
         tokens.verify()  # the new file has a hash of its own, which would not tell that the old one was damaged
     has_borders = tokens.n_documents is not None or separator is not None
-    vocab_size = tokens.vocab_size if tokens.vocab_size is not None else _largest_id(tokens) + 1
+    vocab_size = tokens.vocab_size
+    if vocab_size is None:
+        vocab_size = 1 + max((int(block.max()) for block in tokens.blocks()), default=-1)
     other_columns = getattr(tokens, "other_columns", None) if pack is None and load_format(format).own_columns else None
     writer = token_writer(
         out,
@@ -133,7 +134,3 @@ def convert_tokens(
             writer.write(ids, ends=ends)
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
     return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0), format)
-
-
-def _largest_id(tokens: TokenReader) -> int:
-    return max((int(block.max()) for block in tokens.blocks()), default=-1)

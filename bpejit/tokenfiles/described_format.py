@@ -76,14 +76,7 @@ class DescribedFormat(TokenFileFormat):
         except OSError:
             return False
 
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        **options: Any,
-    ) -> TokenFileWriter:
+    def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
         """Return a writer (see `TokenFileFormat.writer`), to which some formats give more options (see `token_writer`)."""
         return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
 
@@ -105,7 +98,7 @@ class DescribedFormat(TokenFileFormat):
 
     @abstractmethod
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
-        """Return an open token file.
+        """Return an open token file, or raise TokenFileError.
 
         Parameters
         ----------
@@ -117,8 +110,4 @@ class DescribedFormat(TokenFileFormat):
             Its description.
         dtype : str, optional
             The dtype that is expected.
-
-        Raises
-        ------
-        TokenFileError
         """

@@ -38,11 +38,6 @@ class ListColumnTokens(TokenReader):
     kind : str
         What the file is, for messages.
 
-    Parameters
-    ----------
-    path : Path
-    description : Description, optional
-
     Raises
     ------
     TokenFileError

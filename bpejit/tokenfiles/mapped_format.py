@@ -22,12 +22,7 @@ from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
 from bpejit.tokenfiles.borders import Borders, DocumentIndexWriter, EndReader, document_index_path, read_document_index
 from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import (
-    ALL_DTYPES,
-    Description,
-    description_path,
-    write_description,
-)
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path, write_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import map_ids
 

@@ -2,6 +2,6 @@
 
 - `generation`, `problem_files`, `problems`: the interface for users; `problem_declaration`, `problem_generation`: what it does
 - `sample_sources`, `sample_reading`, `texts_of_features`: samples; `vocabularies`, `generation_job`: their ids and records
-- `dataset_job`: the job; `dataset_outputs`, `shard_shuffling`: its outputs
+- `dataset_job`: the job; `dataset_outputs`: its outputs, the shuffled shards
 - `published_functions`: functions of Tensor2Tensor that read files, encode samples and write examples
 """

@@ -69,17 +69,19 @@ def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
     data, ends = texts.adjacent()
     text, _size = padded_text(data)
     with codec.workspace() as workspace:
-        found, stops = codec.encoder.encode_block(text, ends, workspace, specials=False)
-        ids = np.insert(found, stops, np.uint32(EOS_ID))
-    return ids, np.concatenate(([0], stops + np.arange(1, stops.size + 1)))
+        return _with_ends(*codec.encoder.encode_block(text, ends, workspace, specials=False))
 
 
 def encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
     """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
     data, ends = texts.adjacent()
     numbers = np.frombuffer(data, np.uint8).astype(np.uint32)
-    ids = np.insert(numbers + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
-    return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
+    return _with_ends(numbers + np.uint32(NUM_RESERVED_TOKENS), ends)
+
+
+def _with_ends(ids: Array, ends: Array) -> Ids:
+    """Return the ids of texts, which end at `ends`, with the end of a sentence after each."""
+    return np.insert(ids, ends, EOS_ID), np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
 
 
 def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:

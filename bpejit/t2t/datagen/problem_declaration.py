@@ -334,12 +334,7 @@ def _checked(
 
 
 def calling(problem: Problem, found: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a method of a problem yields. Its own errors are raised as CorpusError, with the name of the problem.
-
-    Raises
-    ------
-    CorpusError
-    """
+    """Yield what a method of a problem yields. Its own errors are raised as CorpusError, with the name of the problem."""
     try:
         yield from found
     except (BpejitError, MemoryError):

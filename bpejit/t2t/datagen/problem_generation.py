@@ -79,10 +79,6 @@ def generate(
     ----------
     options : JobOptions
         Of the job: the seed, the part, and what is resumed or replaced.
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
     begun = working_time()
     work = checked_work({"workers": None, "engine": AUTO, "ray_address": None} | work)

@@ -59,12 +59,7 @@ class FeatureTexts:
         return found
 
     def select(self, chosen: Array) -> FeatureTexts:
-        """Return some of the texts.
-
-        Parameters
-        ----------
-        chosen : bool [texts]
-        """
+        """Return some of the texts: those for which `chosen`, bool [texts], is true."""
         lengths = np.diff(self.ends, prepend=-1)
         lines = np.frombuffer(self.lines, np.uint8)[np.repeat(chosen, lengths)].tobytes()
         return FeatureTexts(lines, np.cumsum(lengths[chosen]) - 1)

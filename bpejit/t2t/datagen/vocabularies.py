@@ -55,10 +55,6 @@ def find_vocabularies(
     report : callable
     build : bool
         Whether missing vocabularies are built and stored. Otherwise None is returned if one is missing.
-
-    Raises
-    ------
-    CorpusError, OutputError, TokenizerFormatError, TrainingError
     """
     found: dict[str, FeatureVocabulary] = {}
     labels = labels_of(problem, data_dir)
@@ -322,10 +318,6 @@ def fetch_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> No
     names : list of str
         Of the files, or of folders of tokenizers.
     folder : Path
-
-    Raises
-    ------
-    OutputError
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
