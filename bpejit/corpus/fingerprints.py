@@ -23,13 +23,7 @@ _BLOCK_WORDS = 1 << 17
 
 
 def identify_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
-    """Return the path, the size and the fingerprint of inputs, as fields for a manifest.
-
-    Raises
-    ------
-    CorpusError
-        If a file cannot be read.
-    """
+    """Return the path, the size and the fingerprint of inputs, as fields for a manifest (see `identify_input`)."""
     return [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources]
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -39,6 +38,7 @@ from bpejit.jobs.job_options import parse_shard
 from bpejit.jobs.job_totals import SAMPLES, run_sample
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
+from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.remote import check_remote_output, is_remote, local_path
 
@@ -52,7 +52,7 @@ DEFAULT_OPTIONS = InputOptions()
 def count(
     inputs: Inputs,
     *,
-    out: str | os.PathLike[str] | None = None,
+    out: StrPath | None = None,
     shard: str | tuple[int, int] | None = None,
     overwrite: bool = False,
     **options: Unpack[CountOptions],
@@ -130,7 +130,7 @@ def count_corpus(
     contents: Contents,
     *,
     max_memory: int | None = None,
-    temporary_folder: str | os.PathLike[str] | None = None,
+    temporary_folder: StrPath | None = None,
     out: str | None = None,
     part: Mapping[str, Any] | None = None,
     **work: Any,
@@ -199,7 +199,7 @@ def count_corpus(
         yield Counts(header_of(tally, runs.n_pretokens), runs)
 
 
-def _checked_folder(temporary_folder: str | os.PathLike[str] | None, *, urls: bool = False) -> str:
+def _checked_folder(temporary_folder: StrPath | None, *, urls: bool = False) -> str:
     """Return the path or the URL of the folder for runs."""
     if temporary_folder is None:
         return tempfile.gettempdir()

@@ -18,7 +18,7 @@ from bpejit.arrays import Array
 from bpejit.encoding.decoder import Decoder
 from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
-from bpejit.storage.files import replacing
+from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.mapped_format import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
@@ -105,8 +105,8 @@ _N_BUFFERS = 3
 
 def decode_file(
     decoder: Decoder,
-    path: str | os.PathLike[str],
-    out: str | os.PathLike[str] | BinaryIO,
+    path: StrPath,
+    out: StrPath | BinaryIO,
     *,
     dtype: str | None,
     format: str,  # noqa: A002

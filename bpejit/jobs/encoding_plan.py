@@ -38,6 +38,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, Totals
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, count_lengths, read_closed
+from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
@@ -294,7 +295,7 @@ def plan_job(
     encoder: Encoder,
     inputs: Any,
     sources: list[Source],
-    out: str | os.PathLike[str],
+    out: StrPath,
     options: JobOptions,
     *,
     dtype: str,

@@ -26,6 +26,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
 from bpejit.jobs.job_totals import Totals
+from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.opening import check_columns, check_packing, check_suffix, check_token_outputs, token_writer
@@ -61,7 +62,7 @@ class EncodeReport(JobReport):
 def encode_files(
     encoder: Encoder,
     inputs: Inputs,
-    out: str | os.PathLike[str] | BinaryIO,
+    out: StrPath | BinaryIO,
     options: JobOptions,
     *,
     dtype: str,
@@ -143,7 +144,7 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     return _report(result, result.seconds.finish, result.finished.dtype)
 
 
-def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
+def _check_stream(out: StrPath | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
     """Raise an exception if the options need files that a stream does not have."""
     if options.needs_folder or options.document_index or options.pack or columns or engine == RAY:
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
@@ -156,7 +157,7 @@ def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, c
 def _encode_to_stream(
     encoder: Encoder,
     sources: list[Source],
-    out: str | os.PathLike[str] | BinaryIO,
+    out: StrPath | BinaryIO,
     options: JobOptions,
     dtype: str,
     format: str,  # noqa: A002

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, as_array, ranges_of, starts_of
+from bpejit.arrays import Array, as_array, lengths_of, ranges_of, starts_of
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
 from bpejit.t2t.example_arrays import Examples, Lists, checked_lists
@@ -99,7 +99,7 @@ def _pack_batches(examples: Iterator[Mapping[str, Iterable[int]]], options: _Opt
         for number, name in enumerate(names):
             own = [row[number] for row in rows]
             ids = np.concatenate([np.zeros(0, np.int64), *own])
-            lists[name] = ids, np.cumsum([0, *map(len, own)], dtype=np.int64)
+            lists[name] = ids, starts_of(lengths_of(own))
         found, packs, parts, n_open = _pack(lists, options)
         n_complete = found["targets"][1].size - 1 - (0 if at_end else n_open)
         for place in range(n_complete):

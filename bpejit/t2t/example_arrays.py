@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, as_array, starts_of
+from bpejit.arrays import Array, as_array, lengths_of, starts_of
 from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
@@ -43,7 +43,7 @@ def _key_fields(names: list[str]) -> tuple[Array, Array]:
             varint.append(size & 0x7F | 0x80)
             size >>= 7
         fields.append(bytes([int(TAG_1)]) + bytes([*varint, size]) + data)
-    starts = np.cumsum([0, *map(len, fields)], dtype=np.int64)
+    starts = starts_of(lengths_of(fields))
     return np.frombuffer(bytearray(b"".join(fields) + bytes(TEXT_PADDING)), np.uint8), starts
 
 
@@ -230,7 +230,7 @@ def _read_any(data: Array, starts: Array, names: Sequence[str] | None) -> dict[s
                     "with `read_records` and `parse_example`"
                 )
         ids = np.array([value for values in lists for value in values], np.int64)
-        features[name] = ids, np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        features[name] = ids, starts_of(lengths_of(lists))
     return features
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
-from bpejit.storage.files import replacing
+from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t import word_tokenizer
 from bpejit.t2t.greedy_encoding import (
@@ -60,7 +60,7 @@ class SubwordTextEncoder(TextEncoder):
     'lower low'
     """
 
-    def __init__(self, filename: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, filename: StrPath | None = None) -> None:
         super().__init__()
         self._alphabet: set[str] = set()
         self._all_subtoken_strings: list[str] = []
@@ -344,9 +344,7 @@ class SubwordTextEncoder(TextEncoder):
         entries = sorted((token_id, string) for string, token_id in self._subtoken_string_to_id.items())
         sys.stdout.write(", ".join(f"{token_id} : '{string}'" for token_id, string in entries) + "\n")
 
-    def store_to_file(
-        self, filename: str | os.PathLike[str], add_single_quotes: bool = True, *, overwrite: bool = True
-    ) -> None:
+    def store_to_file(self, filename: StrPath, add_single_quotes: bool = True, *, overwrite: bool = True) -> None:
         """Write the vocabulary, one subtoken per line, in order of id.
 
         Parameters
@@ -390,7 +388,7 @@ class SubwordTextEncoder(TextEncoder):
         with replacing(filename) as file:
             file.write(data)
 
-    def _load_from_file(self, filename: str | os.PathLike[str]) -> None:
+    def _load_from_file(self, filename: StrPath) -> None:
         """Load a vocabulary file."""
         self._load_lines(vocabulary_lines(filename, "vocabulary file"), os.fspath(filename))
 

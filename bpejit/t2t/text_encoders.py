@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenIdError, TokenizerFormatError, shorten
-from bpejit.storage.files import read_file, replacing
+from bpejit.storage.files import StrPath, read_file, replacing
 from bpejit.storage.outputs import check_outputs
 
 PAD = "<pad>"
@@ -54,7 +53,7 @@ def strip_ids(ids: Iterable[int], ids_to_strip: Iterable[int]) -> list[int]:
     return stripped
 
 
-def vocabulary_lines(path: str | os.PathLike[str], what: str) -> list[str]:
+def vocabulary_lines(path: StrPath, what: str) -> list[str]:
     """Return the lines of a vocabulary file, without a byte-order mark at its start.
 
     A byte that is not part of valid UTF-8 is a character of its own.
@@ -224,7 +223,7 @@ class TokenTextEncoder(TextEncoder):
 
     def __init__(
         self,
-        vocab_filename: str | os.PathLike[str] | None,
+        vocab_filename: StrPath | None,
         reverse: bool = False,
         vocab_list: Iterable[str] | None = None,
         replace_oov: str | None = None,
@@ -281,7 +280,7 @@ class TokenTextEncoder(TextEncoder):
         """The number of tokens, including reserved tokens."""
         return len(self._id_to_token)
 
-    def store_to_file(self, filename: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+    def store_to_file(self, filename: StrPath, *, overwrite: bool = True) -> None:
         """Write the vocabulary, one token per line, in order of id, including the reserved tokens.
 
         Parameters
@@ -320,9 +319,7 @@ class ClassLabelEncoder(TextEncoder):
     'pos'
     """
 
-    def __init__(
-        self, class_labels: Sequence[str] | None = None, class_labels_fname: str | os.PathLike[str] | None = None
-    ) -> None:
+    def __init__(self, class_labels: Sequence[str] | None = None, class_labels_fname: StrPath | None = None) -> None:
         super().__init__(num_reserved_ids=0)
         if class_labels_fname:
             path = arguments.path("class_labels_fname", class_labels_fname, error=TokenizerFormatError)

@@ -233,11 +233,13 @@ class TokenFileWriter:
                 self._complete()
             except BaseException as failure:
                 self._hash.close()
-                self._release()
+                with suppress(Exception):
+                    self._abandon()
                 self._files.__exit__(type(failure), failure, failure.__traceback__)
                 raise
         else:
-            self._release()
+            with suppress(Exception):
+                self._abandon()
         self._hash.close()
         self._files.__exit__(kind, error, trace)
 
@@ -252,10 +254,6 @@ class TokenFileWriter:
             self._others[-1].write(write_description(self._fields()))
         elif hasattr(self._data, "flush"):
             self._data.flush()  # an error must not be lost when the interpreter exits
-
-    def _release(self) -> None:
-        with suppress(Exception):
-            self._abandon()
 
     def _fields(self) -> Description:
         """Return the description of what has been written."""

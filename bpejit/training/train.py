@@ -146,7 +146,7 @@ def _train_and_save(
     inputs: Inputs,
     *,
     vocab_size: int,
-    out: str | os.PathLike[str] | None = None,
+    out: StrPath | None = None,
     also: Sequence[int] = (),
     resume: bool = False,
     overwrite: bool = False,
@@ -309,7 +309,7 @@ def _announced(learn: Callable[..., Model], inputs: Inputs | Counts, **options: 
 
 
 def train_bpe(
-    input_path: str | os.PathLike[str],
+    input_path: StrPath,
     vocab_size: int,
     special_tokens: Sequence[str],
     *,

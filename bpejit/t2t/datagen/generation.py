@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers
 from bpejit.jobs.job_options import check_job_options, describe_call
 from bpejit.options import takes
+from bpejit.storage.files import StrPath
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_files import load_problem
-from bpejit.t2t.datagen.problem_generation import (
-    GenerationReport as GenerationReport,
-    generate,
-    join_dataset as join_dataset,
-)
+from bpejit.t2t.datagen.problem_generation import GenerationReport as GenerationReport, generate, join_dataset as join_dataset
 from bpejit.t2t.datagen.problems import Text2TextProblem
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT
 
@@ -29,10 +25,10 @@ class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
 
 @takes(GenerationWork)
 def generate_data(
-    problem: Text2TextProblem | str | os.PathLike[str],
-    data_dir: str | os.PathLike[str],
+    problem: Text2TextProblem | StrPath,
+    data_dir: StrPath,
     *,
-    tmp_dir: str | os.PathLike[str] | None = None,
+    tmp_dir: StrPath | None = None,
     format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
     seed: int = 0,
     strict: bool = False,

@@ -58,15 +58,7 @@ class VocabType:
 VOCAB_TYPES = (VocabType.SUBWORD, VocabType.BPE, VocabType.TOKEN, VocabType.CHARACTER)
 
 
-def shard_name(
-    base: str,
-    split: str,
-    shard: int,
-    shards: int,
-    *,
-    shuffled: bool = True,
-    suffix: str = "",
-) -> str:
+def shard_name(base: str, split: str, shard: int, shards: int, *, shuffled: bool = True, suffix: str = "") -> str:
     """Return the published name of a shard.
 
     Examples

@@ -15,7 +15,7 @@ from bpejit import arguments
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.files import read_error
+from bpejit.storage.files import StrPath, read_error
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
 from bpejit.t2t.datagen.problems import Text2ClassProblem, Text2TextProblem
@@ -272,9 +272,7 @@ def _checked_keys(
     return dict(given)
 
 
-def problem_from_settings(
-    settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".", where: str = "problem"
-) -> FileProblem:
+def problem_from_settings(settings: Mapping[str, Any], folder: StrPath = ".", where: str = "problem") -> FileProblem:
     """Return the problem that a dict describes, as in a TOML file.
 
     Parameters
@@ -293,7 +291,7 @@ def problem_from_settings(
     return kind(settings, Path(folder), where)
 
 
-def load_problem(name: str | os.PathLike[str] | Text2TextProblem) -> Text2TextProblem:
+def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
     """Return a problem.
 
     Parameters

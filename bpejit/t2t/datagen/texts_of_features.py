@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of
 
 LINE_BREAK = 0x0A
 
@@ -87,9 +87,7 @@ def line_ends(data: bytes) -> Array:
 
 def texts_from_list(texts: Sequence[bytes]) -> FeatureTexts:
     """Return texts that are given one by one."""
-    return FeatureTexts(
-        b"".join([text + b"\n" for text in texts]), np.cumsum([len(text) + 1 for text in texts], dtype=np.int64) - 1
-    )
+    return FeatureTexts(b"".join([text + b"\n" for text in texts]), np.cumsum(lengths_of(texts) + 1) - 1)
 
 
 def texts_from_documents(data: bytes, ends: Array) -> FeatureTexts:

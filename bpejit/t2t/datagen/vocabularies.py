@@ -339,7 +339,7 @@ def store_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> No
     """
     for name in names:
         path = folder / name
-        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] if path.exists() else []
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
         for file in files:
             url = f"{data.base}/{os.fspath(file.relative_to(folder))}"
             if not data.has_file(url):
