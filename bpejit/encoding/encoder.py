@@ -310,7 +310,7 @@ class Encoder(Decoder):
         alone = lengths > workspace.text_bytes
         if not isinstance(splitter, Splitter):
             noop = (splitter.is_noop(text) for text in texts)  # type: ignore[arg-type]
-            alone |= ~np.fromiter(noop, np.bool_, count=len(texts))
+            alone |= ~np.fromiter(noop, np.bool_, len(texts))
         found: list[int] = np.flatnonzero(alone).tolist()
         return found
 

@@ -37,6 +37,9 @@ _USED = (
 _Token = dict[str, Any]
 """A token with its flags."""
 
+_Numbered = tuple[int, _Token]
+"""The id and a token."""
+
 # ---- the classes of tokenizers in transformers, by the name without `Fast`
 
 GPT2_CLASSES = ("GPT2Tokenizer", "CodeGenTokenizer")
@@ -260,7 +263,7 @@ def _set_prefix(content: dict[str, Any], prefix: bool, class_name: str | None, f
         )
 
 
-def _declared_tokens(settings: dict[str, Any], folder: Path, own: dict[str, tuple[int, _Token]]) -> list[tuple[int, _Token]]:
+def _declared_tokens(settings: dict[str, Any], folder: Path, own: dict[str, _Numbered]) -> list[_Numbered]:
     """Return the tokens that the files add, with the ids that these give, in order of these ids."""
     if "added_tokens_decoder" in settings:
         found = {int(number): _token(value) for number, value in settings["added_tokens_decoder"].items()}
@@ -280,9 +283,7 @@ def _declared_tokens(settings: dict[str, Any], folder: Path, own: dict[str, tupl
     return sorted(found.items(), key=lambda item: item[0])
 
 
-def _add(
-    content: dict[str, Any], own: dict[str, tuple[int, _Token]], declared: list[tuple[int, _Token]], special: list[Any]
-) -> None:
+def _add(content: dict[str, Any], own: dict[str, _Numbered], declared: list[_Numbered], special: list[Any]) -> None:
     """Add tokens as `PreTrainedTokenizerFast` and `tokenizers` do."""
     present = [token for _, token in own.values()]
     new: list[_Token] = [token for _, token in declared if token not in present]

@@ -74,7 +74,7 @@ def token_properties(model: Model) -> TokenProperties:
     partial = np.zeros(size, np.bool_)
     special = np.zeros(size, np.bool_)
     vocab = model.vocab
-    ids = np.fromiter(vocab, np.int64, count=len(vocab))
+    ids = np.fromiter(vocab, np.int64, len(vocab))
     sizes = lengths_of(vocab.values())
     lengths[ids] = sizes
     pool = np.frombuffer(b"".join(vocab.values()), np.uint8)

@@ -78,7 +78,7 @@ def group_rules(rules: Array) -> Array:
     width = _MAX_GROUPS // 2 if n_groups <= _MAX_GROUPS // 2 else _MAX_GROUPS
     padded = np.zeros((tables.shape[0], width), np.uint8)
     padded[:, :n_groups] = np.frombuffer(b"".join(numbers), np.uint8).reshape(n_groups, -1).T
-    group = np.fromiter(map(numbers.__getitem__, columns), np.uint8, count=len(columns))
+    group = np.fromiter(map(numbers.__getitem__, columns), np.uint8, len(columns))
     return np.concatenate([group, padded.reshape(-1)])
 
 

@@ -379,7 +379,7 @@ def checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
 
 def _checked_counts(token_counts: Mapping[str, int]) -> Array:
     try:
-        counts = np.fromiter((_whole(count) for count in token_counts.values()), np.int64, count=len(token_counts))
+        counts = np.fromiter((_whole(count) for count in token_counts.values()), np.int64, len(token_counts))
     except (TypeError, ValueError, OverflowError) as cause:
         raise TrainingError(
             f"the count of a token is not an integer below 2^63: {cause}; expected 0 or more: count the tokens again"

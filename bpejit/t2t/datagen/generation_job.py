@@ -20,14 +20,11 @@ from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences, pack_numbers
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts
-from bpejit.t2t.example_arrays import warm_records, write_examples
+from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
 from bpejit.t2t.tfrecords import order_records
-
-Ids = tuple[Array, Array]
-"""Ids of samples, and their starts, int64 [samples + 1]."""
 
 LABEL = "label"
 """The feature with the class label of a sample, which becomes the targets."""
@@ -52,10 +49,10 @@ class FeatureVocabulary:
 
     sha256: str
     vocab_size: int
-    encode: Callable[[FeatureTexts, Place], Ids]
+    encode: Callable[[FeatureTexts, Place], Lists]
 
 
-def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Ids:
+def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Lists:
     """Return the ids of texts as subwords."""
     if not texts.are_lines:  # the kernels take a line break for the end of a text
         return encode_one_by_one(encoder, texts, place)
@@ -64,7 +61,7 @@ def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Pla
     return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
 
 
-def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
+def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Lists:
     """Return the ids of texts, by a tokenizer with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
     data, ends = texts.adjacent()
     text, _size = padded_text(data)
@@ -72,19 +69,19 @@ def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
         return _with_ends(*codec.encoder.encode_block(text, ends, workspace, specials=False))
 
 
-def encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
+def encode_bytes(texts: FeatureTexts, _: Place) -> Lists:
     """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
     data, ends = texts.adjacent()
     numbers = np.frombuffer(data, np.uint8).astype(np.uint32)
     return _with_ends(numbers + np.uint32(NUM_RESERVED_TOKENS), ends)
 
 
-def _with_ends(ids: Array, ends: Array) -> Ids:
+def _with_ends(ids: Array, ends: Array) -> Lists:
     """Return the ids of texts, which end at `ends`, with the end of a sentence after each."""
     return np.insert(ids, ends, EOS_ID), np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
 
 
-def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
+def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Lists:
     """Return the ids of texts, by any encoder with a method `encode` that returns the ids of a text."""
     rows: list[list[int]] = []
     try:
@@ -95,7 +92,7 @@ def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
     return pack_numbers(rows)
 
 
-def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Ids:
+def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Lists:
     """Return class labels as their index, without an end."""
     index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(labels)}
     listed = texts.texts()
@@ -107,11 +104,7 @@ def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) ->
     return np.array(found, np.int64), np.arange(len(found) + 1)
 
 
-Features = Mapping[str, tuple[Array, Array]]
-"""The ids of each feature, and their starts, int64 [examples + 1]."""
-
-
-def pack_features(features: Features, packed_length: int, spacing: int) -> dict[str, tuple[Array, Array]]:
+def pack_features(features: Examples, packed_length: int, spacing: int) -> dict[str, Lists]:
     """Return packed examples (see `pack_examples`); targets without inputs are divided if they are longer."""
     has_inputs = "inputs" in features
     packed = pack_example_arrays(features, has_inputs, packed_length, spacing=spacing, chop_long_sequences=not has_inputs)

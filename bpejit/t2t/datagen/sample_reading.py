@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +25,7 @@ from bpejit.t2t.datagen.texts_of_features import (
     texts_from_lines,
     texts_from_list,
 )
+from bpejit.t2t.example_arrays import Examples, Lists
 from bpejit.t2t.subword_files import strip_lines
 
 CHUNK_BYTES = 1 << 20
@@ -79,7 +80,7 @@ class SampleBlock:
 
     texts: dict[str, FeatureTexts]
     place: Callable[[int], str]
-    ready: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    ready: Examples = field(default_factory=dict)
     skipped: Skipped = NOTHING_SKIPPED
 
 
@@ -184,7 +185,7 @@ def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkRead
 def read_texts(
     layout: Layout,
     texts: dict[str, FeatureTexts],
-    ready: Mapping[str, tuple[Array, Array]],
+    ready: Examples,
     path: str,
     unit: str,
     first: int,
@@ -261,7 +262,7 @@ class _Skips:
         return SkippedRecord(self._path, self._place(index), reason)
 
     def without_empty(
-        self, texts: dict[str, FeatureTexts], indices: Array, ready: Mapping[str, tuple[Array, Array]] = MappingProxyType({})
+        self, texts: dict[str, FeatureTexts], indices: Array, ready: Examples = MappingProxyType({})
     ) -> SampleBlock:
         """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
         finds_empty = not self._layout.paired or self._layout.form == RECORDS
@@ -332,7 +333,7 @@ def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[st
     return texts, np.array(indices, np.int64)
 
 
-def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Array]:
+def gather_sequences(ids: Array, starts: Array, order: Array) -> Lists:
     """Return some of several sequences, in the given order.
 
     Parameters
@@ -351,7 +352,7 @@ def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Ar
     return ids[ranges_of(starts[:-1][order], lengths)], starts_of(lengths)
 
 
-def pack_numbers(rows: Sequence[Sequence[Any]]) -> tuple[Array, Array]:
+def pack_numbers(rows: Sequence[Sequence[Any]]) -> Lists:
     """Return sequences of whole numbers as one int64 array, and their starts."""
     starts = starts_of(lengths_of(rows))
-    return np.fromiter((number for row in rows for number in row), np.int64, count=int(starts[-1])), starts
+    return np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1])), starts
