@@ -148,13 +148,7 @@ def choice(name: str, value: Any, names: Iterable[str], *, error: type[BpejitErr
 def path(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> str:
     """Return a path as a `str`.
 
-    Parameters
-    ----------
-    name : str
-    value
-        A `str` or an `os.PathLike` of one.
-    error : type
-        The exception to raise for a string that cannot be a path.
+    It is a `str` or an `os.PathLike` of one; a string that cannot be a path raises `error`.
     """
     found = value if isinstance(value, str) else os.fspath(value) if isinstance(value, os.PathLike) else None
     if not isinstance(found, str):
@@ -246,13 +240,7 @@ def _chosen_column(value: Any, names: list[Any], *, is_item: bool) -> str:
 def special_tokens(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> list[str]:
     """Return special tokens as a list without duplicates, in the order given.
 
-    Parameters
-    ----------
-    name : str
-    value
-        An iterable of `str`. Sets are refused because they have no order.
-    error : type
-        The exception to raise for an empty token.
+    Sets are refused because they have no order. An empty token raises `error`.
     """
     expected = "a list of str"
     if isinstance(value, str):
@@ -273,11 +261,7 @@ def special_tokens(name: str, value: Any, *, error: type[BpejitError] = OptionEr
 def text(name: str, value: Any) -> str | memoryview | bytes:
     """Return text. A `str` or `bytes` is returned unchanged, any other buffer as bytes or a memoryview.
 
-    Parameters
-    ----------
-    name : str
-    value
-        A `str`, or an object with a one-dimensional buffer of bytes: bytes, bytearray, memoryview, or a uint8 array.
+    A buffer has bytes and one dimension: that of bytes, bytearray, memoryview, or a uint8 array.
     """
     if isinstance(value, (str, bytes)):
         return value
@@ -392,13 +376,7 @@ def instance(name: str, value: Any, kind: type, action: str) -> Any:
 def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise if arguments do not match the signature of the function that they are passed on to.
 
-    Parameters
-    ----------
-    function_name : str
-        Name of the function that the user called.
-    signature : Signature
-    args : tuple
-    kwargs : dict
+    `function_name` is the one that the user called.
     """
     try:
         signature.bind(*args, **kwargs)

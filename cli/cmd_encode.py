@@ -145,13 +145,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
 @shared.token_format_option()
 @shared.text_option("Read ids")
 def decode(
-    *,
-    tokens: str,
-    tokenizer: shared.TokenizerChoice,
-    out: str | None,
-    overwrite: bool,
-    dtype: str | None,
-    token_format: str,
+    *, tokens: str, tokenizer: shared.TokenizerChoice, out: str | None, overwrite: bool, token_format: str, **options: Any
 ) -> None:
     """Decode a file of token ids into the original bytes.
 
@@ -169,7 +163,8 @@ def decode(
         tokenizer.check_output(target, overwrite=overwrite)
         decoder = tokenizer.load_lazily()
         begun = progress.seconds
-        written = decoder.decode_file(tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
+        options |= {"format": token_format, "overwrite": overwrite, "progress": progress}
+        written = decoder.decode_file(tokens, target, **options)
     finish_decoding(progress, tokens, target, written, progress.seconds - begun)
 
 
@@ -241,17 +236,12 @@ def encode(
     inputs: tuple[str, ...],
     out: str | None,
     out_dir: str | None,
-    overwrite: bool,
     tokenizer: shared.TokenizerChoice,
-    dtype: str,
     token_format: str,
     output: dict[str, Any],
-    shard: str | None,
-    resume: bool,
-    dry_run: bool,
     reading: dict[str, Any],
-    strip_bom: bool,
     work: dict[str, Any],
+    **job: Any,
 ) -> None:
     """Encode text into files of token ids.
 
@@ -286,29 +276,29 @@ def encode(
     with watch() as progress:
         if out_dir is None:
             tokenizer.check_output(target, overwrite=True)
-            if not (is_remote(target) or output["shard_tokens"] or resume or shard):
-                check_token_outputs(target, inputs=list_inputs(inputs), overwrite=overwrite or dry_run, format=token_format)
+            if not (is_remote(target) or output["shard_tokens"] or job["resume"] or job["shard"]):
+                overwrite = job["overwrite"] or job["dry_run"]
+                check_token_outputs(target, inputs=list_inputs(inputs), overwrite=overwrite, format=token_format)
         encoder = tokenizer.load_lazily()
-        with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=shard is not None):
-            job = {"shard": shard, "resume": resume, "dry_run": dry_run, "overwrite": overwrite, "progress": progress}
-            options = {"strip_bom": strip_bom, **output, **job, **reading, **work}
-            report = encoder.encode_files(inputs, out, out_dir=out_dir, dtype=dtype, format=token_format, **options)
+        with telling_what_is_kept(progress, target, per_input=out_dir is not None, is_part=job["shard"] is not None):
+            options = {"format": token_format, **output, **job, **reading, **work}
+            report = encoder.encode_files(inputs, out, out_dir=out_dir, **options, progress=progress)
     fields = {
         "out": target,
         **fields_of(report, "tokens", "bytes", "dtype"),
         "format": token_format,
         "tokenizer_sha256": encoder.sha256,
         **job_fields(report),
-        "dry_run": dry_run,
+        "dry_run": job["dry_run"],
         "seconds": report.seconds,
     }
-    if dry_run:
+    if job["dry_run"]:
         progress.finish(_describe_plan(report, target, token_format), **fields)
         return
     progress.finish(
         _summary(report, target, token_format),
         details=describe_job(report),
-        notes=[*shared.bom_notes(report.byte_order_marks, stripped=strip_bom), *shared.skipped_notes(report.skipped)],
+        notes=[*shared.bom_notes(report.byte_order_marks, stripped=job["strip_bom"]), *shared.skipped_notes(report.skipped)],
         **fields,
     )
 

@@ -45,11 +45,9 @@ def show(
     tokenizer: shared.TokenizerChoice,
     text: str | None,
     path: str | None,
-    with_ids: bool,
-    with_bytes: bool,
-    with_offsets: bool,
     with_merges: bool,
     color: str,
+    **columns: bool,
 ) -> None:
     """Show the tokens of a text.
 
@@ -79,8 +77,8 @@ def show(
     console = color_console(color)
     if merges is not None:
         _write_merges(merges, console)
-    elif with_ids or with_bytes or with_offsets:
-        _write_rows(rows, console, with_ids=with_ids, with_bytes=with_bytes, with_offsets=with_offsets)
+    elif any(columns.values()):
+        _write_rows(rows, console, **columns)
     elif console is not None:
         console.print(styled_rows(rows), soft_wrap=True)
     else:
@@ -263,13 +261,10 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 def split(
     *,
     inputs: tuple[str, ...],
-    patterns: tuple[str, ...],
-    special_tokens: tuple[str, ...],
-    tokenizer: str | None,
-    unicode: str | None,
     count: int | None,
     stats: bool,
     reading: dict[str, Any],
+    **splitting: Any,
 ) -> None:
     """Show the pre-tokens of a text under a split pattern.
 
@@ -284,13 +279,13 @@ def split(
         bpejit split --stats --tokenizer my-tokenizer 'shards/*.txt'
         bpejit split --list
     """
-    if tokenizer is not None and patterns:
+    if splitting["tokenizer"] is not None and splitting["patterns"]:
         raise click.UsageError("`--tokenizer` and `--pattern` cannot be combined; expected one of them: leave one out")
-    if "" in special_tokens:
+    if "" in splitting["special_tokens"]:
         raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
 
     with watch() as progress:
-        text = SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode))
+        text = SplitText(_make_splitter(**splitting))
         shown = None
         sources = shared.read_sources(inputs, reading)
         if stats:
@@ -347,15 +342,15 @@ class SplitText:
 
 
 def _make_splitter(
-    patterns: tuple[str, ...], special_tokens: tuple[str, ...], folder: str | None, unicode: str | None
+    *, patterns: tuple[str, ...], special_tokens: tuple[str, ...], tokenizer: str | None, unicode: str | None
 ) -> Splitter:
     from bpejit.formats.any_format import load_model
     from bpejit.model import special_bytes
     from bpejit.splitting import Splitter
 
     pattern: Pattern = tuple(stage for name in patterns or ("gpt2",) for stage in stages_of(pattern_source(name)))
-    if folder is not None:
-        model = load_model(folder, unicode=unicode)
+    if tokenizer is not None:
+        model = load_model(tokenizer, unicode=unicode)
         pattern, unicode = model.pattern, model.unicode
         special_tokens = (*model.special_tokens, *special_tokens)
     return Splitter(pattern, [special_bytes(text) for text in special_tokens], unicode=unicode)

@@ -225,11 +225,10 @@ def encode(
     inputs: tuple[str, ...],
     vocab: str,
     out: str,
-    overwrite: bool,
-    append_eos: bool,
     token_format: str,
     reading: dict[str, Any],
     strip_bom: bool,
+    **options: Any,
 ) -> None:
     """Encode text with one sentence per line into a file of ids.
 
@@ -249,8 +248,8 @@ def encode(
     contents = Contents(strip_bom=strip_bom, **reading)
     with watch() as progress:
         encoder = SubwordTextEncoder(vocab)
-        settings: dict[str, Any] = {"append_eos": append_eos, "format": token_format, "contents": contents}
-        report = encode_file(encoder, inputs, out, **settings, overwrite=overwrite, progress=progress)
+        options |= {"format": token_format, "contents": contents, "progress": progress}
+        report = encode_file(encoder, inputs, out, **options)
     seconds = progress.stages["encode"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
     progress.finish(

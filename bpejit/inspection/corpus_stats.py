@@ -45,11 +45,7 @@ correlation with the quality of translation.
 def renyi_entropy(counts: Array, order: float = RENYI_ORDER) -> float:
     """Return the Renyi entropy of a distribution in bits: log2(sum of p^order) / (1 - order), and Shannon's for order 1.
 
-    Parameters
-    ----------
-    counts : int64 [n]
-        Numbers of occurrences. An empty array has entropy 0.
-    order : float
+    The distribution is given by numbers of occurrences; an empty one has entropy 0.
     """
     counts = counts[counts > 0]
     if not counts.size:
@@ -147,19 +143,9 @@ def token_figures(found: TokenCounts, properties: TokenProperties, vocab_tokens:
 def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
     """Return all statistics of counted inputs, as the fields of a report.
 
-    Parameters
-    ----------
-    model : Model
-    found : InputCounts
-    n_shown : int
-        Number of the most frequent and of the longest tokens.
-
-    Returns
-    -------
-    dict
-        `total` has the figures of the corpus, and `groups` those of each label or file, with its `name`. `scripts` are those of
-        `found`. `vocab_tokens` and `unused_tokens` are the tokens of the vocabulary, and those that do not occur. `coverage`,
-        `ranks` and `frequencies` are distributions. `most_frequent` and `longest` have tokens that occur.
+    `total` has the figures of the corpus, and `groups` those of each label or file, with its `name`. `scripts` are those of
+    `found`. `vocab_tokens` and `unused_tokens` are the tokens of the vocabulary, and those that do not occur. `coverage`,
+    `ranks` and `frequencies` are distributions. `most_frequent` and `longest` have `n_shown` tokens that occur.
     """
     properties = token_properties(model)
     in_use = properties.lengths > 0

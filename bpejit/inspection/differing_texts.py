@@ -65,15 +65,7 @@ def typical_texts(codec: Codec, sources: Sequence[Source], labels: Mapping[str, 
     """Return a typical passage of each of the first labels or files, by name.
 
     Of the passages at the start of the first file, it is one of those with the most letters, and the one whose bytes per token
-    are nearest to their median.
-
-    Parameters
-    ----------
-    codec : Codec
-    sources : sequence of Source
-    labels : mapping of str to str
-        As in `count_inputs`.
-    n_texts : int
+    are nearest to their median. The labels are those of `count_inputs`.
     """
     first: dict[str, Source] = {}
     for name, source in zip(group_names([source.path for source in sources], labels), sources, strict=True):
@@ -112,12 +104,6 @@ def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source],
     """Return the texts for which the ratio of the numbers of tokens is farthest from 1, at most one for each source in turn.
 
     Each has its `path`, the `text`, its number of `tokens` with each tokenizer, and their `ratio`.
-
-    Parameters
-    ----------
-    first, second : Codec
-    sources : sequence of Source
-    n_texts : int
     """
     by_source: list[list[Row]] = []
     for source in sources:

@@ -1,4 +1,7 @@
-"""Plots of tokenizers with matplotlib. Each function draws into axes, by default new ones, and returns them."""
+"""Plots of tokenizers with matplotlib. Each function draws into axes, by default new ones, and returns them.
+
+Tokenizers are given by name; the names are in the legend if there are several.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +56,7 @@ def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
 
 
 def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
-    """Plot how many tokens have each number of bytes.
-
-    Parameters
-    ----------
-    models : mapping of str to Model
-        By name; the names are in the legend if there are several.
-    ax : matplotlib Axes, optional
-    """
+    """Plot how many tokens have each number of bytes."""
     points = {name: length_points(model) for name, model in models.items()}
     has_last = any(lengths.size == LONGEST for lengths, _ in points.values())
     last = f" ({LONGEST}: {LONGEST} or more)" if has_last else ""
@@ -68,14 +64,7 @@ def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
 
 
 def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
-    """Plot the frequency of tokens against their rank by frequency, both on logarithmic scales.
-
-    Parameters
-    ----------
-    counts : mapping of str to integers [n]
-        Number of occurrences of tokens, by name of the tokenizer.
-    ax : matplotlib Axes, optional
-    """
+    """Plot the number of occurrences of tokens against their rank by it, both on logarithmic scales."""
     ax = new_axes(ax)
     points = {name: frequency_points(values) for name, values in counts.items()}
     if any(ranks.size for ranks, _ in points.values()):
@@ -86,14 +75,7 @@ def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
 def plot_compression(models: Mapping[str, Model], counts: Mapping[str, Array], n_bytes: int, ax: Any = None) -> Axes:
     """Plot bytes per token against the size of the vocabulary, for all smaller vocabularies of the same merges.
 
-    Parameters
-    ----------
-    models : mapping of str to Model
-    counts : mapping of str to int64 [vocab_size]
-        Number of occurrences of each token in a text, for the same names.
-    n_bytes : int
-        Bytes of the text.
-    ax : matplotlib Axes, optional
+    `counts` has the number of occurrences of each token in a text of `n_bytes` bytes.
     """
     points = {name: compression_points(model, counts[name], n_bytes) for name, model in models.items()}
     axes = _drawn(new_axes(ax), points, "tokens of the vocabulary", "bytes per token")

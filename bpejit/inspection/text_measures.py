@@ -7,7 +7,7 @@ not valid UTF-8 belong to words, and to Other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -66,12 +66,7 @@ class ScriptTable:
         self.byte_kinds[:128] = self.look_up(np.arange(128))
 
     def look_up(self, points: Array) -> Array:
-        """Return the kind of each code point, as uint8.
-
-        Parameters
-        ----------
-        points : integers [n], each below 0x110000
-        """
+        """Return the kind of each code point, as uint8."""
         found: Array = self.kinds[points]
         missing = points[found == NOT_LOOKED_UP]
         for number in distinct(missing // _BLOCK).tolist():
@@ -121,13 +116,7 @@ def token_scripts(model: Model, table: ScriptTable) -> Array:
 def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) -> Array:
     """Return the script of the incomplete character of each of some tokens of a text, as uint8 [tokens].
 
-    Parameters
-    ----------
-    text : uint8 [bytes]
-    starts, ends : int64 [tokens]
-        Where the tokens begin and end. A token that begins inside a character belongs to that one, and otherwise to the one
-        in which it ends.
-    table : ScriptTable
+    A token that begins inside a character belongs to that one, and otherwise to the one in which it ends.
     """
     scripts = np.zeros(starts.size, np.uint8)
     table.completed(text, lambda kinds, byte_kinds: find_scripts(text, starts, ends, kinds, byte_kinds, scripts))
@@ -171,23 +160,21 @@ class TextMeasures:
             return block
         if not block.bytes:
             return self
-        counts = self.word_counts + block.word_counts
+        both = self.beside(block)
         first = self.first_script if self.words else block.first_script
         last = block.last_script if block.words else self.last_script
         if self.ends_in_word and block.starts_in_word:
             script = self.last_script if self.last_script != COMMON else block.first_script
             for index, more in ((self.last_script, -1), (block.first_script, -1), (script, 1)):
-                counts[index] += more
+                both.word_counts[index] += more
             first = script if self.words == 1 else first
             last = script if block.words == 1 else last
-        return TextMeasures(
-            self.bytes + block.bytes,
-            self.characters + block.characters,
-            counts,
-            self.starts_in_word,
-            block.ends_in_word,
-            first,
-            last,
+        return replace(
+            both,
+            starts_in_word=self.starts_in_word,
+            ends_in_word=block.ends_in_word,
+            first_script=first,
+            last_script=last,
         )
 
     def beside(self, text: TextMeasures) -> TextMeasures:
@@ -201,8 +188,6 @@ class TextMeasures:
 
 def measure_text(text: Array, n_bytes: int, table: ScriptTable, ends: Array | None = None) -> TextMeasures:
     """Return the measures of a block of text, which may be cut anywhere between characters, or of adjacent documents.
-
-    Bytes that are not valid UTF-8 belong to words.
 
     Parameters
     ----------

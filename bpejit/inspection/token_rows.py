@@ -48,12 +48,7 @@ class MergeStep(NamedTuple):
 
 
 class MergeTracer:
-    """Follows the merges of pre-tokens in plain Python.
-
-    Parameters
-    ----------
-    model : Model
-    """
+    """Follows the merges of pre-tokens in plain Python."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

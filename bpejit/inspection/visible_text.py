@@ -33,10 +33,7 @@ def escape_character(character: str) -> str | None:
 def visible_pieces(data: bytes) -> Iterator[tuple[str, bool]]:
     r"""Yield the pieces of the visible form of bytes: text, and whether it is an escape.
 
-    Parameters
-    ----------
-    data : bytes
-        Need not be valid UTF-8, as in tokens that are a part of a character.
+    They need not be valid UTF-8, as in tokens that are a part of a character.
 
     Examples
     --------
@@ -59,13 +56,8 @@ def visible_pieces(data: bytes) -> Iterator[tuple[str, bool]]:
 def plain_text(data: bytes, separator: str = "", *, breaks: bool = False) -> str:
     r"""Return the visible form of bytes without styles.
 
-    Parameters
-    ----------
-    data : bytes
-    separator : str
-        A character that is escaped as well, like the backslash, so that the result is unambiguous.
-    breaks : bool
-        Whether a line break follows each escaped line feed.
+    The `separator` is escaped as well, like the backslash, so that the result is unambiguous. With `breaks`, a line break
+    follows each escaped line feed.
 
     Examples
     --------
