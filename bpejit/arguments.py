@@ -60,20 +60,9 @@ def whole_number(
     note: str = "",
     error: type[BpejitError] = OptionError,
 ) -> int:
-    """Return a whole number as an `int`.
+    """Return a whole number as an `int`: any integer, including NumPy integers, but not a bool.
 
-    Parameters
-    ----------
-    name : str
-        The argument.
-    value
-        Any integer, including NumPy integers, but not a bool.
-    least, most : int, optional
-        The range.
-    note : str
-        The reason for the range, for the message.
-    error : type
-        The exception to raise for a number out of range.
+    A number that is not from `least` to `most` raises `error`; `note` is the reason for the range, for the message.
     """
     expected = _range(least, most) + (f" ({note})" if note else "")
     try:

@@ -107,11 +107,6 @@ def takes(group: type) -> Callable[[Function], Function]:
 
     The line `{options}` in the docstring is replaced by their documentation. A call that does not match the signature raises
     the error of `arguments.bound`.
-
-    Parameters
-    ----------
-    group : type
-        A `TypedDict` of options.
     """
     options = declared(group)
     defaults = {name: option.default for name, (_, option) in options.items()}

@@ -41,6 +41,11 @@ def format_rate(count: float, seconds: float, unit: str) -> str:
     return f"{rate:,.0f} {unit}/s"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number and what is counted: `1 file`, `2,000 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass
 class Stage:
     """One stage of a function or command: progress and elapsed time."""
@@ -67,14 +72,8 @@ class Stage:
 class ProgressBar:
     """Progress callback that shows a bar for each stage, with amount, rate and time left.
 
-    It is called as `progress(stage, done, total, unit)`, and `close` stops the bar.
-
-    Parameters
-    ----------
-    wanted : bool
-        Whether there is a bar; without one, `show_line` is called.
-    transient : bool
-        Whether the bar is removed at the end.
+    It is called as `progress(stage, done, total, unit)`, and `close` stops the bar. If no bar is `wanted`, `show_line` is
+    called instead; a `transient` one is removed at the end.
     """
 
     def __init__(self, *, wanted: bool = True, transient: bool = False) -> None:

@@ -66,9 +66,10 @@ def show(
     data = _read_text(text, path)
     if text not in (None, "-", "") and len(text) < 256 and not this_command().quiet and Path(text).is_file():
         write_message(f"note: `{text}` is also a file: `--file` shows its content")
-    codec = tokenizer.codec()
+    from bpejit.encoding.codec import Codec
     from bpejit.inspection.token_rows import token_rows
 
+    codec = Codec(tokenizer.model())
     rows = token_rows(codec, data)
     merges = _trace(codec, data) if with_merges else None
     if this_command().json:

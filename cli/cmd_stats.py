@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +87,10 @@ def given_tokenizers(
 def _is_tokenizer(path: str) -> bool:
     from bpejit.formats.any_format import recognize
 
-    try:
+    with suppress(BpejitError):
         recognize(path)
-    except BpejitError:
-        return False
-    return True
+        return True
+    return False
 
 
 @command()

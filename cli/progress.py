@@ -15,6 +15,7 @@ from bpejit.jit.listening import compiling_time, pausing, prepare_with, working_
 from bpejit.progress_bar import (
     ProgressBar,
     Stage,
+    counted as counted,
     format_bytes as format_bytes,
     format_rate as format_rate,
 )
@@ -48,11 +49,6 @@ def describe_stage(stage: Stage) -> str:
 def format_memory(peak: int, worker: int) -> str:
     """Return the peak memory of the process and of its largest worker as text; `worker` is 0 if there was none."""
     return f"peak memory {format_bytes(peak)}" + (f" (largest worker {format_bytes(worker)})" if worker else "")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number and what is counted: `1 file`, `2,000 files`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class Progress(ProgressBar):

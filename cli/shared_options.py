@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from bpejit import Tokenizer
     from bpejit.corpus.blocks import Skipped
     from bpejit.corpus.sources import Source
-    from bpejit.encoding.codec import Codec
     from bpejit.model import Model
     from bpejit.storage.files import StrPath
 
@@ -206,12 +205,6 @@ class TokenizerChoice(NamedTuple):
     def load_lazily(self) -> Tokenizer:
         """Load the tokenizer, which makes its tables on first use, as workers with their own do not need them."""
         return bpejit.Tokenizer.from_model(self.model(), lazy=True)
-
-    def codec(self) -> Codec:
-        """Load the encoder of the tokenizer."""
-        from bpejit.encoding.codec import Codec
-
-        return Codec(self.model())
 
     def files(self) -> Sequence[Path]:
         """Return the files of the tokenizer, which an output must not replace."""

@@ -11,6 +11,7 @@ from bpejit.inspection.report_page import filled_page, page_file
 from bpejit.inspection.tables import display_width
 from bpejit.inspection.token_rows import HUES, SEPARATOR
 from bpejit.inspection.visible_text import html_text, plain_text
+from bpejit.progress_bar import counted
 
 Record = dict[str, Any]
 """What a step did, for JSON."""
@@ -78,10 +79,10 @@ class MergeTrace:
         rest = "nothing is left to merge" if record["complete"] else "there may be pairs left"
         listed = sum(merge["listed"] for merge in merges)
         stale = sum(merge["stale"] for merge in merges)
-        written = f"{_counted(record['lists'], 'list')} with {_counted(record['entries'], 'word')}"
-        read = f"the merges read {_counted(len(merges), 'list')} with {listed:,}, {stale:,} stale"
+        written = f"{counted(record['lists'], 'list')} with {counted(record['entries'], 'word')}"
+        read = f"the merges read {counted(len(merges), 'list')} with {listed:,}, {stale:,} stale"
         yield [
-            ("end", [Item(f"{_counted(len(merges), 'merge')}; {rest}")]),
+            ("end", [Item(f"{counted(len(merges), 'merge')}; {rest}")]),
             ("index", [Item(f"{written}; {read}")]),
         ]
 
@@ -108,7 +109,7 @@ class MergeTrace:
 
 
 def _merge_rows(number: int, merge: Record, tie_rule: str, n_words: int) -> Iterator[Row]:
-    becomes = Item("becomes ", [merge["token"]], f", {_counted(merge['count'], 'time')}", marked=True)
+    becomes = Item("becomes ", [merge["token"]], f", {counted(merge['count'], 'time')}", marked=True)
     yield f"merge {number}", [Item(tokens=merge["pair"], marked=True), becomes]
     buckets: list[Item] = []
     for bucket in merge["buckets"]:
@@ -117,7 +118,7 @@ def _merge_rows(number: int, merge: Record, tie_rule: str, n_words: int) -> Iter
     if merge["tied"]:
         yield "tied", _folded([Item(tokens=pair) for pair in merge["tied"]])
         yield "why", [Item(tie_rule)]
-    yield "index", [Item(f"lists {_counted(merge['listed'], 'word')}, {merge['stale']:,} stale")]
+    yield "index", [Item(f"lists {counted(merge['listed'], 'word')}, {merge['stale']:,} stale")]
     yield "words", _word_items(merge["words"], n_words)
     fallen: list[Item] = []
     new: list[Item] = []
@@ -159,11 +160,7 @@ def _folded(items: list[Item]) -> list[Item]:
 def _others(number: int, what: str) -> list[Item]:
     if number <= 0:
         return []
-    return [Item(f"and {_counted(number, f'more {what}')}")]
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return [Item(f"and {counted(number, f'more {what}')}")]
 
 
 def plain_line(label: str, items: Sequence[Item], mark: str) -> str:

@@ -28,23 +28,11 @@ _OF_SCRIPTS = ("script", "bytes", "characters", "words", "tokens", "bytes_per_to
 
 
 def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats: Sequence[Row]) -> Row:
-    """Return the figures of a page; some have an element for each tokenizer.
+    """Return the figures of a page, from the models and counts of tokenizers by name, and from what `corpus_stats` returns.
 
-    Parameters
-    ----------
-    models : mapping of str to Model
-        By name of the tokenizer.
-    counts : mapping of str to int64 [vocab_size]
-        Number of occurrences of each token; empty if there is no text.
-    stats : sequence of dict
-        What `corpus_stats` returns for each tokenizer, likewise.
-
-    Returns
-    -------
-    dict
-        `names`; `vocabularies`; `stats`, those of `corpus_stats` that are shown; `texts`, the short names of its groups;
-        `frequent`, the most frequent tokens of the first tokenizer and their counts; and `curves`, each with the two
-        coordinates of its points for each tokenizer.
+    Without a text there are neither counts nor statistics. The figures are `names`; `vocabularies`; `stats`, those of
+    `corpus_stats` that are shown; `texts`, the short names of its groups; `frequent`, the most frequent tokens of the first
+    tokenizer and their counts; and `curves`, each with the two coordinates of its points for each tokenizer.
     """
     first = next(iter(models.values()))
     curves: dict[str, list[tuple[Array, Array]]] = {"lengths": list(map(length_points, models.values()))}
@@ -56,12 +44,13 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
     for name, points in curves.items():
         drawn[name] = [(x.tolist(), y.round(4).tolist()) for x, y in points]
     groups = stats[0]["groups"] if stats else []
+    group_names = [group["name"] for group in groups]
     frequent = stats[0]["most_frequent"] if stats else []
     return {
         "names": [plain(name) for name in models],
         "vocabularies": [_vocabulary(model, first) for model in models.values()],
         "stats": [_shown_stats(of) for of in stats],
-        "texts": [plain(name) for name in short_names([group["name"] for group in groups])],
+        "texts": [plain(name) for name in short_names(group_names)],
         "frequent": [(spaces_or(row["token"], plain_text), row["count"]) for row in frequent],
         "curves": drawn,
     }

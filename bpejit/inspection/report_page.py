@@ -129,9 +129,11 @@ def report_page(
         HTML. It loads nothing: its policy forbids all requests, and all scripts but its own.
     """
     models = {name: codec.model for name, codec in codecs.items()}
-    named_counts = dict(zip(models, counts, strict=False))
-    stats = [corpus_stats(models[name], of, n_shown=N_FREQUENT) for name, of in named_counts.items()]
-    dense = {name: of.total.dense(models[name].vocab_size) for name, of in named_counts.items()}
+    stats = []
+    dense = {}
+    for (name, model), found in zip(models.items(), counts, strict=False):
+        stats.append(corpus_stats(model, found, n_shown=N_FREQUENT))
+        dense[name] = found.total.dense(model.vocab_size)
     first, *others = codecs.values()
     name, model = next(iter(models.items()))
     flags = token_flags(token_properties(model), find_suspicious_tokens(first))

@@ -26,17 +26,7 @@ MOST_PARTS = 8
 
 
 def colored_samples(codecs: Mapping[str, Codec], samples: Mapping[str, bytes], differing: Sequence[Row]) -> str:
-    """Return the tokens of texts in colors, with each of several tokenizers.
-
-    Parameters
-    ----------
-    codecs : mapping of str to Codec
-        By name of the tokenizer.
-    samples : mapping of str to bytes
-        By label or file; by default `SAMPLES`.
-    differing : sequence of dict
-        Texts that the first two tokenizers encode most differently.
-    """
+    """Return the tokens of texts in colors, with each of several tokenizers, which are given as in `report_page`."""
     titles = short_names(list(samples))
     parts = [_each(codecs, text, title) for title, text in zip(titles, samples.values(), strict=True)]
     parts = parts or [_each(codecs, text.encode(), "") for text in SAMPLES]

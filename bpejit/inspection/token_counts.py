@@ -209,19 +209,9 @@ class InputCounts:
 
 @dataclass(frozen=True)
 class ChunkTokens:
-    """The tokens of one chunk.
+    """The tokens of one chunk, of which `n_read` bytes were read.
 
-    Parameters
-    ----------
-    counts : tuple of (int64 [used], int64 [used])
-        The ids that occur, and how often.
-    measures : TextMeasures
-    by_script : int64 [scripts, 3], optional
-        Tokens, and their bytes and characters.
-    n_read : int
-        Bytes of the input.
-    skipped : Skipped
-        Records without text.
+    `by_script` has the numbers of tokens of each script, and of their bytes and characters, as int64 [scripts, 3].
     """
 
     counts: _Used
