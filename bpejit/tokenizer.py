@@ -113,6 +113,7 @@ class Tokenizer:
     """
 
     _measured: Mapping[str, Any] = {}
+    """What `training` has besides the fields of the model, if the tokenizer was trained in this process."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class Tokenizer:
         self._codec = Codec(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
 
     @classmethod
-    def from_model(cls, model: Model, *, lazy: bool = False, measured: Mapping[str, Any] | None = None) -> Tokenizer:
+    def from_model(cls, model: Model, *, lazy: bool = False) -> Tokenizer:
         """Return a tokenizer of a model.
 
         Parameters
@@ -139,11 +140,8 @@ class Tokenizer:
         model : Model
         lazy : bool
             Build the encoder on first use. Useful for a tokenizer that may only be saved.
-        measured : mapping of str, optional
-            What `training` has besides that of the model.
         """
         tokenizer = cls.__new__(cls)
-        tokenizer._measured = measured or {}
         arguments.instance("model", model, Model, "give the `model` of a tokenizer, or use bpejit.load for files")
         tokenizer._codec = Codec(model, lazy=lazy)
         return tokenizer

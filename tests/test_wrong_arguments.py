@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,11 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
         bpejit.train_from_iterator: {"texts": ["abab"], "vocab_size": 258, **COMMON},
         bpejit.train_from_counts: {"counts": bpejit.Counts.load(counts), "vocab_size": 258},
         bpejit.explain: {"words": {"abab": 2}},
+        bpejit.find_chunk_boundaries: {"file": io.BytesIO(b"abab <x>"), "desired_num_chunks": 2, "split_special_token": b"<x>"},
+        bpejit.split: {"text": "abab <x>"},
+        bpejit.stats: {"tokenizer": tokenizer, "inputs": str(corpus), **COMMON},
+        bpejit.compare: {"first": tokenizer, "second": tokenizer, "inputs": str(corpus), **COMMON},
+        bpejit.report: {"tokenizer": tokenizer, "inputs": str(corpus), **COMMON},
         bpejit.extend: {"tokenizer": tokenizer, "inputs": str(corpus), "vocab_size": 259, **COMMON},
         bpejit.tokens_by_size: {"counts": bpejit.Counts.load(counts), "tokenizer": tokenizer, "vocab_sizes": [257]},
         tokenizer.shrink: {"vocab_size": 257},
@@ -116,6 +122,11 @@ NAMES = [
     "train_from_counts",
     "train_from_iterator",
     "explain",
+    "find_chunk_boundaries",
+    "split",
+    "stats",
+    "compare",
+    "report",
     "extend",
     "tokens_by_size",
     "shrink",

@@ -126,5 +126,6 @@ def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source],
             if ours != theirs and ours and theirs:
                 found.append({"path": source.path, "text": texts[at], "tokens": (ours, theirs), "ratio": ours / theirs})
         by_source.append(found)
-    turns = [entries[turn] for turn in range(n_texts) for entries in by_source if turn < len(entries)]
+    longest = max(map(len, by_source), default=0)
+    turns = [entries[turn] for turn in range(longest) for entries in by_source if turn < len(entries)]
     return turns[:n_texts]

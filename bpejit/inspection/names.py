@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
+from bpejit.arguments import wrong_type
 from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.engines.work_options import LocalWork
-from bpejit.errors import OptionError, shorten
+from bpejit.errors import OptionError, shorten, visible
 from bpejit.options import Option
 
 
@@ -34,23 +35,26 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
 
     Raises
     ------
+    ArgumentTypeError
     OptionError
         If there are more names than tokenizers, or if two are the same.
     """
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise wrong_type("names", names, "a list of str", "write names=['old', 'new']")
     if len(names) > len(paths):
         raise OptionError(
             f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
             "one for each: remove the others, or name more tokenizers"
         )
     last_parts: list[str] = []
-    found = list(names)
+    found = list(map(visible, names))
     for number, path in enumerate(paths):
         name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
         last_parts.append(name)
         n_times = last_parts.count(name)
         if number >= len(names):
             found.append(name if n_times == 1 else f"{name} ({n_times})")
-    twice = [name for name in names if found.count(name) > 1]
+    twice = [name for name in found[: len(names)] if found.count(name) > 1]
     if twice:
         raise OptionError(f"names has {shorten(twice[0])} for two tokenizers; expected different names: change one of them")
     return found

@@ -85,6 +85,14 @@ def given_models(first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokeniz
     return found
 
 
+def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    if labels is None:
+        return {}
+    if isinstance(labels, Mapping) and all(isinstance(part, str) for item in labels.items() for part in item):
+        return dict(labels)
+    raise arguments.wrong_type("labels", labels, "a dict of globs to labels", "write labels={'en/*.txt': 'english'}")
+
+
 @contextmanager
 def repeatable_inputs(
     inputs: Inputs | None, options: Mapping[str, Any], labels: Mapping[str, str] | None, *, times: int
@@ -95,7 +103,7 @@ def repeatable_inputs(
     texts are kept in memory. Without inputs there are no sources.
     """
     found: list[Source] = []
-    all_labels = dict(labels or {})
+    all_labels = _checked_labels(labels)
     if inputs is None or (isinstance(inputs, (list, tuple)) and not inputs):
         if all_labels:
             raise OptionError("labels groups inputs, and there are none; expected some: name them, or leave `labels=` out")

@@ -304,8 +304,9 @@ def _announced(learn: Callable[..., Model], inputs: Inputs | Counts, **options: 
     for note in training_notes(model):
         warn_user(note)
     n_bytes, n_tokens = sizes
-    measured = {"tokens": n_tokens, "bytes_per_token": n_bytes / max(n_tokens, 1), "peak_memory": peak_memory()[0]}
-    return Tokenizer.from_model(model, lazy=True, measured=measured)
+    tokenizer = Tokenizer.from_model(model, lazy=True)
+    tokenizer._measured = {"tokens": n_tokens, "bytes_per_token": n_bytes / max(n_tokens, 1), "peak_memory": peak_memory()[0]}
+    return tokenizer
 
 
 def train_bpe(
@@ -371,10 +372,13 @@ def find_chunk_boundaries(file: BinaryIO, desired_num_chunks: int, split_special
     token = split_special_token
     if not isinstance(token, bytes):
         raise arguments.wrong_type("split_special_token", token, "bytes", "encode it, as in '<|endoftext|>'.encode()")
+    if not hasattr(file, "seek"):
+        raise arguments.wrong_type("file", file, "a binary file", "open one, as in open(path, 'rb')")
     size = file.seek(0, os.SEEK_END)
     found = {0, size}
-    for number in range(1, n_chunks):
-        start = file.seek(number * (size // n_chunks))
+    step = size // n_chunks
+    for position in range(step, step * n_chunks, step) if step else [0]:
+        start = file.seek(position)
         while (block := file.read(4096)) and token not in block:
             start += len(block)
         found.add(start + block.find(token) if block else size)
