@@ -43,18 +43,17 @@ NEXT = (
     "stats demo/tokenizer demo/texts.txt",
     "tokens head demo/tokens.bin --tokenizer demo/tokenizer",
     "train demo/texts.txt --vocab-size 2000 --pattern o200k --out demo/small",
+    "report demo/tokenizer demo/texts.txt --against demo/small --out demo/report.html",
+    "explain --words hug=10,pug=5,pun=12,bun=4,hugs=5",
 )
 """Commands to go on with. They work as they stand, in this order."""
-
-REPORT = "report demo/tokenizer demo/texts.txt --out demo/report.html"
-"""Another one, which needs matplotlib."""
 
 console = Console(highlight=False, markup=False)
 
 
-def command_name(name: str = "bpejit") -> str:
-    """Return what starts a command of the environment in a shell whose folder is the checkout, such as `.venv/bin/bpejit`."""
-    path = Path(sys.prefix, "bin", name)
+def command_name() -> str:
+    """Return what starts the command of the environment in a shell whose folder is the checkout, such as `.venv/bin/bpejit`."""
+    path = Path(sys.prefix, "bin", "bpejit")
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
@@ -151,9 +150,6 @@ def main() -> None:
     console.print("\nnext:")
     for arguments in NEXT:
         console.print("  " + as_typed(arguments), soft_wrap=True)
-    console.print("a page with plots, for the browser:")
-    console.print(f"  {command_name('python')} -m pip install -q matplotlib", soft_wrap=True)
-    console.print("  " + as_typed(REPORT), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def test_commands_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     folder = tmp_path / "demo"
     folder.mkdir()
     (folder / "texts.txt").write_bytes(b"everything " + data_text("prose.txt")[: small(50_000, 1_000)])
-    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT, demo.REPORT):
+    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT):
         done = invoke(*shlex.split(arguments))
         assert done.exit_code == 0, (arguments, done.stderr)
         assert done.stdout or done.stderr, arguments
@@ -41,7 +41,7 @@ def test_commands_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_commands_have_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     demo = script("demo")
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
-    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT, demo.REPORT):
+    for arguments in (*demo.JOBS, *(view for _, view in demo.VIEWS), *demo.NEXT):
         typed = demo.as_typed(arguments)
         assert typed.startswith(".venv/bin/bpejit ")
         assert shlex.split(typed.replace("\\\n", " "))[1:] == shlex.split(arguments)
