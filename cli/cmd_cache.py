@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -60,11 +61,9 @@ def info() -> None:
 
     path = root = None
     variable = ""
-    try:
+    with suppress(folders.FolderError):  # `find_problem` returns the reason
         path, variable = folders.find_cache_folder()
         root = folders.resolve(path)
-    except folders.FolderError:
-        pass  # `find_problem` returns the reason
     now = time.time()
     contents: list[dict[str, Any]] = [
         {

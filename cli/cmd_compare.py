@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import bpejit
 
@@ -12,11 +12,6 @@ from .command_types import command
 from .progress import format_bytes, format_seconds, watch
 from .reporting import check_json_output, this_command, write_lines, wrote
 from .text_output import color_console, color_option, separator, styled_rows
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from bpejit.inspection.comparison import Comparison
 
 
 @command()
@@ -49,8 +44,7 @@ def report(
     """
     check_json_output(out)
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
-    labels = options["labels"]
-    with watch() as progress, given_tokenizers(choices, inputs, labels, out=out, overwrite=overwrite) as (first, *others):
+    with watch() as progress, given_tokenizers(choices, inputs, options, out=out, overwrite=overwrite) as (first, *others):
         page = bpejit.report(first, inputs, against=others, **options, progress=progress)
         page.save(out, overwrite=overwrite)
     fields = page.to_dict()
@@ -83,22 +77,17 @@ def compare(*, first: str, second: str, inputs: tuple[str, ...], options: dict[s
         bpejit compare tokenizer my-tokenizer corpus.txt --texts 5
     """
     choices = [shared.TokenizerChoice(path) for path in (first, second)]
-    with watch() as progress, given_tokenizers(choices, inputs, options["labels"]) as (one, other):
+    with watch() as progress, given_tokenizers(choices, inputs, options) as (one, other):
         found = bpejit.compare(one, other, inputs, **options, **shown, progress=progress)
     if not this_command().json:
-        write_lines(found.lines())
-        _write_texts(found, color_console(color))
-    progress.finish("", **found.to_dict(), notes=shared.skipped_notes(found.skipped))
+        from bpejit.inspection.token_rows import plain_tokens
 
-
-def _write_texts(found: Comparison, console: Console | None) -> None:
-    from bpejit.inspection.token_rows import plain_tokens
-
-    for line, texts in found.texts:
-        write_lines(["", line])
-        for title, text in zip(found.titles, texts, strict=True):
-            write_lines([f"  {title}"])
-            if console is None:
-                write_lines(f"  {plain_tokens(text.rows, separator())}".split("\n"))
+        console = color_console(color)
+        for line in found.all_lines():
+            if isinstance(line, str):
+                write_lines([line])
+            elif console is None:
+                write_lines(f"  {plain_tokens(line.rows, separator())}".split("\n"))
             else:
-                console.print(styled_rows(text.rows), soft_wrap=True)
+                console.print(styled_rows(line.rows), soft_wrap=True)
+    progress.finish("", **found.to_dict(), notes=shared.skipped_notes(found.skipped))

@@ -52,7 +52,7 @@ counting_options = shared.added(
 def given_tokenizers(
     tokenizers: Sequence[shared.TokenizerChoice],
     inputs: Sequence[str],
-    labels: dict[str, str],
+    options: dict[str, Any],
     *,
     out: str | None = None,
     overwrite: bool = False,
@@ -65,7 +65,7 @@ def given_tokenizers(
     from bpejit.inspection.token_counts import GivenModel
     from bpejit.storage.outputs import check_outputs
 
-    if labels and not inputs:
+    if options["labels"] and not inputs:
         raise click.UsageError("`--label` groups inputs, and there are none: name them after the tokenizer")
     try:
         if out is not None:
@@ -142,8 +142,7 @@ def stats(
     from bpejit.storage.outputs import is_standard_output
 
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
-    labels = options["labels"]
-    with watch() as progress, given_tokenizers(choices, inputs, labels, out=csv_path, overwrite=overwrite) as (first, *others):
+    with watch() as progress, given_tokenizers(choices, inputs, options, out=csv_path, overwrite=overwrite) as (first, *others):
         found = bpejit.stats(first, inputs, against=others, **options, **shown, progress=progress)
     if csv_path is not None:
         _write_csv(csv_path, found.rows)

@@ -58,13 +58,17 @@ class Comparison(Shown):
     titles: Sequence[str]
     texts: Sequence[tuple[str, list[ShownText]]]
 
-    def __repr__(self) -> str:
-        parts = [super().__repr__()]
+    def all_lines(self) -> Iterator[str | ShownText]:
+        """Yield the lines of the result, and then those about the texts, with each text in its place."""
+        yield from self.lines()
         for line, shown in self.texts:
-            parts += ["", line]
+            yield from ("", line)
             for title, text in zip(self.titles, shown, strict=True):
-                parts += [f"  {title}", f"  {text!r}"]
-        return "\n".join(parts)
+                yield f"  {title}"
+                yield text
+
+    def __repr__(self) -> str:
+        return "\n".join(line if isinstance(line, str) else f"  {line!r}" for line in self.all_lines())
 
     def _repr_html_(self) -> str:
         parts = [super()._repr_html_()]

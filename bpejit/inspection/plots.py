@@ -27,11 +27,7 @@ COLORS = ("#2f81d6", "#d9622b", "#2e9e5b", "#a259c4", "#b8901f", "#d1467e")
 def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
     """Return axes: those given, or new ones of a figure that no window shows.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes, optional
-    shown : bool
-        Whether new axes belong to a figure of pyplot, where that is in use: a notebook shows it at the end of the cell.
+    If they are to be `shown`, new axes belong to a figure of pyplot, where that is in use: a notebook shows it after the cell.
 
     Raises
     ------

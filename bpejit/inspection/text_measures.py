@@ -189,14 +189,7 @@ class TextMeasures:
 def measure_text(text: Array, n_bytes: int, table: ScriptTable, ends: Array | None = None) -> TextMeasures:
     """Return the measures of a block of text, which may be cut anywhere between characters, or of adjacent documents.
 
-    Parameters
-    ----------
-    text : uint8 [at least n_bytes]
-    n_bytes : int
-    table : ScriptTable
-        Tells the scripts of words apart, or not.
-    ends : int64 [documents], optional
-        The ends of documents; the last one is `n_bytes`.
+    The text is a uint8 array of at least `n_bytes`; the ends of documents are int64 [documents], and the last one is `n_bytes`.
     """
     stops = np.array([n_bytes], np.int64) if ends is None else ends
     words = np.zeros(len(SCRIPTS), np.int64)

@@ -135,16 +135,7 @@ _MOST_PARTS = 16
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """The tokens that occur in a text, and how often.
-
-    Parameters
-    ----------
-    ids : int64 [used]
-        In ascending order.
-    counts : int64 [used]
-        Number of occurrences, at least 1.
-    measures : TextMeasures
-    """
+    """The ids that occur in a text, and how often, int64 [used] each, in ascending order of ids; the amounts of the text."""
 
     ids: Array
     counts: Array
