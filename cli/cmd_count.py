@@ -197,9 +197,7 @@ def count(
         bpejit count --source corpus.txt=2 --source more.txt=1 --out mixed.counts
         bpejit count corpus.txt --shard 0/4 --out part-0.counts
     """
-    inputs = inputs or (() if options["sources"] else shared.piped_input())
-    if not inputs and not options["sources"]:
-        raise shared.missing_input(click.get_current_context(), ", or give files with `--source`")
+    inputs = shared.given_or_piped(inputs, instead=options["sources"], other=", or give files with `--source`")
     from bpejit.corpus.blocks import skipped_note
 
     with watch() as progress:

@@ -187,10 +187,8 @@ def explain(*, inputs: tuple[str, ...], html: str | None, overwrite: bool, color
         bpejit explain --text "low lower lowest" --merges 5 --tie-break hf
         bpejit explain corpus.txt --merges 100 --html explain.html
     """
-    named = inputs or options["sources"] or options["words"] or options["text"] is not None
-    inputs = inputs if named else shared.piped_input()
-    if not (named or inputs):
-        raise shared.missing_input(click.get_current_context(), ", or give `--text` or `--words`")
+    instead = options["sources"] or options["words"] or options["text"] is not None
+    inputs = shared.given_or_piped(inputs, instead=instead, other=", or give `--text` or `--words`")
     from bpejit.storage.files import replacing
     from bpejit.storage.outputs import check_outputs
 

@@ -72,8 +72,8 @@ def train(
         bpejit train corpus.txt --vocab-size 64k --pattern cl100k --out large
         bpejit train 'shards/*.txt' --vocab-size 50257 --out my-tokenizer
     """
-    if not (inputs or options["sources"] or counts_paths):
-        inputs = shared.piped_input()
+    instead = options["sources"] or counts_paths
+    inputs = shared.given_or_piped(inputs, instead=instead, other=", or give counts with `--counts`")
     _check_inputs(inputs or tuple(options["sources"] or ()), counts_paths)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
@@ -191,9 +191,7 @@ _OF_COUNTS = {"resume", "no_special_tokens"}.union(*map(declared, (SplitSettings
 
 
 def _check_inputs(inputs: tuple[str, ...], counts_paths: tuple[str, ...]) -> None:
-    """Raise a usage error unless there are either inputs or counts, and no options that contradict counts."""
-    if not counts_paths and not inputs:
-        raise shared.missing_input(click.get_current_context(), ", or give counts with `--counts`")
+    """Raise a usage error if there are inputs and counts, or options that contradict counts."""
     if not counts_paths:
         return
     if inputs:

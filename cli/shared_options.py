@@ -102,22 +102,24 @@ def piped_input() -> tuple[str, ...]:
     return ("-",) if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else ()
 
 
-def missing_input(ctx: click.Context, other: str = "") -> click.UsageError:
-    """Return the error of a command without inputs, with the first example of its help; `other` is another way out."""
+def given_or_piped(inputs: tuple[str, ...], *, instead: object = None, other: str = "") -> tuple[str, ...]:
+    """Return the inputs of a command, or standard input if it is piped, unless something else is given `instead`.
+
+    Without any, the error has the first example of the help; `other` is another way out.
+    """
+    found = inputs or (() if instead else piped_input())
+    if found or instead:
+        return found
+    ctx = click.get_current_context()
     lines = [line.strip() for line in (ctx.command.help or "").splitlines()]
     example = next(line for line in lines if line.startswith(f"bpejit {ctx.command_path.partition(' ')[2]} "))
     ways = f"name a file, as in `{example}`{',' if other else ', or'} pipe text into the command{other}"
-    return click.UsageError(f"Missing argument 'INPUT...': {ways}", ctx)
+    raise click.UsageError(f"Missing argument 'INPUT...': {ways}", ctx)
 
 
-def _given_or_piped(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    found = values or (() if ctx.resilient_parsing else piped_input())
-    if not found and not ctx.resilient_parsing:
-        raise missing_input(ctx)
-    return found
-
-
-input_argument = path_argument("inputs", "INPUT...", nargs=-1, callback=_given_or_piped)
+input_argument = path_argument(
+    "inputs", "INPUT...", nargs=-1, callback=lambda ctx, _, values: given_or_piped(values, instead=ctx.resilient_parsing)
+)
 """Decorator that adds INPUT: files, folders, globs, URLs or `-`. The library expands globs that the shell did not expand."""
 
 tokenizer_argument = path_argument("tokenizer_path", "TOKENIZER")
