@@ -139,14 +139,11 @@ def stats(
         if path.endswith(".csv") and "*" not in path and not Path(path).exists():
             name = visible(path)
             raise click.UsageError(f"the input `{name}` does not exist; to write the figures to this file, give `--csv {name}`")
-    from bpejit.storage.outputs import is_standard_output
-
     choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     with watch() as progress, given_tokenizers(choices, inputs, options, out=csv_path, overwrite=overwrite) as (first, *others):
         found = bpejit.stats(first, inputs, against=others, **options, **shown, progress=progress)
-    if csv_path is not None:
-        _write_csv(csv_path, found.rows)
-    if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):
+    is_printed = csv_path is not None and _write_csv(csv_path, found.rows)
+    if not (this_command().json or is_printed):
         write_lines(found.lines())
     encode = progress.stages["encode"].seconds
     fields = found.to_dict()
@@ -159,7 +156,8 @@ def stats(
     )
 
 
-def _write_csv(path: str, rows: Sequence[Row]) -> None:
+def _write_csv(path: str, rows: Sequence[Row]) -> bool:
+    """Write the figures as CSV, and return True if they went to standard output."""
     from bpejit.storage.files import replacing
     from bpejit.storage.outputs import is_standard_output
 
@@ -169,6 +167,7 @@ def _write_csv(path: str, rows: Sequence[Row]) -> None:
     writer.writerows(rows)
     if is_standard_output(path):
         write_lines(text.getvalue().splitlines())
-        return
+        return True
     with replacing(path) as file:
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
+    return False

@@ -226,9 +226,13 @@ class Counts:
         merge_counts : The same for files of any size.
         """
         all_counts = [self, *(arguments.instance(f"others[{i}]", given, Counts, "load it") for i, given in enumerate(others))]
+        names = [f"counts {number}" for number in range(1, len(all_counts) + 1)]
+        for number, counts in enumerate(all_counts):
+            if isinstance(counts._source, CountsReader):
+                names[number] = f"`{counts._source.path}`"
         header = merge_headers(
             [counts.header for counts in all_counts],
-            _names(all_counts),
+            names,
             allow_repeated_inputs=arguments.flag("allow_repeated_inputs", allow_repeated_inputs),
         )
         n = sum(map(len, all_counts))
@@ -295,13 +299,6 @@ class Counts:
         except OSError as cause:
             raise read_error(path, cause, error=CountsError) from cause
         return cls(CountsHeader(settings, inputs, n_bytes, n_pretokens), counter.table(), in_order=False)
-
-
-def _names(counts: Sequence[Counts]) -> list[str]:
-    return [
-        f"`{one._source.path}`" if isinstance(one._source, CountsReader) else f"counts {number + 1}"
-        for number, one in enumerate(counts)
-    ]
 
 
 @showing_progress
