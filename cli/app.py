@@ -19,41 +19,18 @@ from .command_types import Group
 from .reporting import this_command, with_option_names, write_event, write_message
 
 COMMANDS = {
-    "Make a tokenizer": {
-        "train": "cmd_train:train",
-        "extend": "cmd_train:extend",
-        "shrink": "cmd_train:shrink",
-        "count": "cmd_count:count",
-        "merge-counts": "cmd_count:merge_counts_command",
-        "counts": "cmd_count:counts",
-    },
-    "Encode and decode": {
-        "encode": "cmd_encode:encode",
-        "combine": "cmd_encode:combine_command",
-        "decode": "cmd_encode:decode",
-        "tokens": "cmd_tokens:tokens",
-        "datagen": "cmd_t2t:datagen",
-    },
+    "Make a tokenizer": {"cmd_train": ["train", "extend", "shrink"], "cmd_count": ["count", "merge-counts", "counts"]},
+    "Encode and decode": {"cmd_encode": ["encode", "combine", "decode"], "cmd_tokens": ["tokens"], "cmd_t2t": ["datagen"]},
     "Look at tokenizers and texts": {
-        "info": "cmd_info:info",
-        "show": "cmd_show:show",
-        "split": "cmd_show:split",
-        "explain": "cmd_show:explain",
-        "stats": "cmd_stats:stats",
-        "compare": "cmd_compare:compare",
-        "report": "cmd_compare:report",
+        "cmd_info": ["info"],
+        "cmd_show": ["show", "split", "explain"],
+        "cmd_stats": ["stats"],
+        "cmd_compare": ["compare", "report"],
     },
-    "Work with other tools": {
-        "export": "cmd_export:export",
-        "verify": "cmd_export:verify",
-        "subword": "cmd_t2t:subword",
-    },
-    "Compile in advance": {
-        "warmup": "cmd_cache:warmup_command",
-        "cache": "cmd_cache:cache_command",
-    },
+    "Work with other tools": {"cmd_export": ["export", "verify"], "cmd_t2t": ["subword"]},
+    "Compile in advance": {"cmd_cache": ["warmup", "cache"]},
 }
-"""Module and attribute of each command, by headings, in the order in which help lists them."""
+"""The modules of commands by headings, and their commands in the order in which help lists them."""
 
 _LONGEST, _QUOTED = 1000, 200
 """Longest message of click that is printed whole, and the number of characters that remain at each end of longer ones."""

@@ -127,7 +127,7 @@ class Command(click.Command):
 class Group(click.Group):
     """A group with `--debug`, whose subcommands are imported when they are needed.
 
-    `locations` has, for each heading of the help, `module:name` of its subcommands in this package by their names, in order.
+    `locations` has, for each heading of the help, the names of subcommands by their modules in this package, in order.
     """
 
     command_class = Command
@@ -137,12 +137,15 @@ class Group(click.Group):
         name: str | None,
         *,
         params: Iterable[click.Parameter] = (),
-        locations: Mapping[str, Mapping[str, str]] | None = None,
+        locations: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, params=[*params, DEBUG_OPTION], **options)
-        self._headings = dict(locations or {})
-        self._locations = {name: place for places in self._headings.values() for name, place in places.items()}
+        self._headings: dict[str, list[str]] = {}
+        self._locations: dict[str, str] = {}  # the module of each subcommand
+        for heading, modules in (locations or {}).items():
+            self._headings[heading] = [name for names in modules.values() for name in names]
+            self._locations |= {name: module for module, names in modules.items() for name in names}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of the subcommands in their order."""
@@ -151,8 +154,9 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a subcommand, which is imported on first use."""
         if cmd_name in self._locations and cmd_name not in self.commands:
-            module, _, name = self._locations[cmd_name].partition(":")
-            self.commands[cmd_name] = getattr(importlib.import_module(f".{module}", __package__), name)
+            module = importlib.import_module(f".{self._locations[cmd_name]}", __package__)
+            commands = (found for found in vars(module).values() if isinstance(found, click.Command))
+            self.commands[cmd_name] = next(found for found in commands if found.name == cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
