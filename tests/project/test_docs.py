@@ -476,9 +476,16 @@ def test_reference_has_every_public_name():
 def test_reference_has_every_command():
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     found = re.findall(r"^## (.*)$|^\.\. click:: bpejit_cli\.(.*)\n   :prog: bpejit (.*)$", page, re.MULTILINE)
-    groups = importlib.import_module(f"{MODULE}.app").COMMANDS
-    listed = [item for heading, commands in groups.items() for item in [heading, *commands.items()]]
-    assert [heading or (name, location) for heading, location, name in found] == listed
+    app = importlib.import_module(f"{MODULE}.app")
+    listed = []
+    for heading, modules in app.COMMANDS.items():
+        listed.append(heading)
+        listed += [(name, module) for module, names in modules.items() for name in names]
+    assert [heading or (name, location.partition(":")[0]) for heading, location, name in found] == listed
+    for _, location, name in found:
+        if name:
+            module, _, function = location.partition(":")
+            assert getattr(importlib.import_module(f"{MODULE}.{module}"), function) is app.program.get_command(None, name)
 
 
 def test_make_targets_are_documented():
