@@ -19,6 +19,11 @@ TITLE = "random split patterns against the regex package"
 CASES = 6000
 TIMEOUT = 60.0
 
+IOTA = "\u0345".encode()
+"""A mark whose capital is a letter. `regex` 2026.11.19 looks for the start of a match of `[^\\p{L}]|(?i:ab)` with the capitals
+of the set as well, so it finds none at this character, but `(?=.)(?:[^\\p{L}]|(?i:ab))` does.
+"""
+
 
 def random_pattern(case: random.Random) -> str:
     """Return a split pattern of the dialect; for some there is no automaton."""
@@ -84,6 +89,8 @@ def attempt(shared: Any, case: random.Random, number: int) -> str:
     splitter = Splitter(pattern)
     for _ in range(4):
         data = random_text(case)
+        if "(?i:" in source:
+            data = data.replace(IOTA, b".")
         expected = split_by_regex(splitter, data)
         found = {"whole": split_whole(splitter, data)}
         if splitter.automaton is not None:

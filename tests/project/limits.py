@@ -1,22 +1,22 @@
 """Limits of the measures of `measures.py`. A change that makes the project smaller lowers them; none raises them."""
 
 AT_MOST = {
-    "package lines": 65_500,
-    "package lines of code": 39_600,
-    "package tokens": 376_500,
+    "package lines": 64_910,
+    "package lines of code": 39_340,
+    "package tokens": 373_900,
     "tokens in a line of code": 9.5,
-    "package modules": 328,
-    "cli lines": 4_400,
+    "package modules": 321,
+    "cli lines": 4_080,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,
     "imports around the layers": 0,
     "folders that import each other": 0,
     "long files": 4,
-    "modules in a folder": 25,
-    "long functions": 9,
+    "modules in a folder": 24,
+    "long functions": 8,
     "kernels over the limits": 5,
-    "lines of ARCHITECTURE": 205,
+    "lines of ARCHITECTURE": 200,
     "modules that no page names": 0,
 }
 
