@@ -174,13 +174,13 @@ class UrlStore(UrlFiles, Store):
         data = sealed(fields)
         with self.access(url) as (file_system, name):
             make_parent(file_system, name)
+            if file_system.exists(name):  # versions of packages that know no conditions may also ignore them
+                return False
             try:
                 file_system.pipe_file(name, data, mode="create")
             except FileExistsError:
                 return False
-            except (TypeError, ValueError, NotImplementedError):  # the storage or its package knows no conditions
-                if file_system.exists(name):
-                    return False
+            except (TypeError, ValueError, NotImplementedError):
                 file_system.pipe_file(name, data)
             except OSError as cause:
                 if "PreconditionFailed" not in str(cause) and "412" not in str(cause):
