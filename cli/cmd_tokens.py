@@ -10,6 +10,7 @@ import click
 from . import shared_options as shared
 from .cmd_info import token_file_rows, wrote_token_file
 from .command_types import Group
+from .progress import watch
 from .reporting import check_json_output, fields_of, this_command, write_json, write_line, write_lines, write_report
 from .text_output import quoted
 
@@ -204,7 +205,8 @@ def convert(
 
     check_json_output(out)
     separator = tokenizer and find_separator(tokenizer.load().model)
-    done = convert_tokens(path, out, format=token_format, separator=separator, pack=pack, **options)
+    with watch() as progress:
+        done = convert_tokens(path, out, format=token_format, separator=separator, pack=pack, progress=progress, **options)
     if this_command().json:
         write_json(path=path, out=out, **fields_of(done, "format", "dtype", "tokens", "documents", "left_out"))
     elif not this_command().quiet and not is_standard_output(out):

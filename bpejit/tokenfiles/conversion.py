@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
+from bpejit.progress_bar import showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
@@ -42,6 +44,7 @@ class Conversion:
     format: str = ""
 
 
+@showing_progress
 def convert_tokens(
     path: StrPath,
     out: StrPath,
@@ -53,6 +56,7 @@ def convert_tokens(
     separator: int | None = None,
     pack: int | None = None,
     overwrite: bool = False,
+    progress: Callable[[str, int, int | None, str], None] | bool | None = None,
 ) -> Conversion:
     """Write the ids and documents of a token file to a new one in another format, block by block.
 
@@ -80,6 +84,8 @@ def convert_tokens(
         the end that do not fill a row are left out.
     overwrite : bool
         Whether to replace existing files.
+    progress : callable or bool, optional
+        As for `bpejit.train`.
 
     Returns
     -------
@@ -101,6 +107,7 @@ def convert_tokens(
     input_dtype = arguments.optional_string("input_dtype", input_dtype)
     pack = arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1)
     overwrite = arguments.flag("overwrite", overwrite)
+    report = arguments.progress(progress)
     format = output_format(out, format, default=None)  # noqa: A001
     check_packing(format, pack)
     check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
@@ -126,11 +133,15 @@ def convert_tokens(
         columns=None if other_columns is None else other_columns(),
         format=format,
     )
+    done = 0
+    report("convert", done, len(tokens), "tokens")
     with writer:
         writer.write(tokens[:0], n_bytes=tokens.bytes_read or 0)
         for ids, ends in tokens.document_blocks():
             if ends is None and separator is not None:
                 ends = np.flatnonzero(ids == separator) + 1
             writer.write(ids, ends=ends)
+            done += ids.size
+            report("convert", done, len(tokens), "tokens")
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
     return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0), format)

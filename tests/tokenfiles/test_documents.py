@@ -274,3 +274,12 @@ def test_text_without_spaces_is_not_collected(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "t.ids").write_bytes(b"1 2\n" + b"7" * 100)
     with pytest.raises(TokenFileError, match=r"line 2: '777777777\d*' is not a token id"):
         open_tokens(tmp_path / "t.ids")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_converting_tells_its_progress(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", [[1, 2, 3], [4]], name=name, block=2)
+    calls: list[tuple[Any, ...]] = []
+    convert_tokens(tmp_path / "t", tmp_path / "out", format="npy", progress=lambda *call: calls.append(call))
+    assert calls[0] == ("convert", 0, 4, "tokens")
+    assert calls[-1] == ("convert", 4, 4, "tokens")
