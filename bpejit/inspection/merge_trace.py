@@ -105,7 +105,8 @@ class MergeTrace:
     def page(self) -> str:
         """Return an HTML page that shows one step at a time. It loads nothing."""
         steps = "".join(f"<section>{_html_rows(rows)}</section>" for rows in self.groups())
-        return filled_page("trace.html", {"steps": steps}, "report.css", "trace.css", "trace.js")
+        values = {"title": "How merges are learned", "steps": steps}
+        return filled_page("trace.html", values, "report.css", "trace.css", "trace.js")
 
 
 def _merge_rows(number: int, merge: Record, tie_rule: str, n_words: int) -> Iterator[Row]:

@@ -35,8 +35,7 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
 
     Raises
     ------
-    ArgumentTypeError
-    OptionError
+    ArgumentTypeError, OptionError
         If there are more names than tokenizers, or if two are the same.
     """
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):

@@ -142,7 +142,7 @@ def report_page(
     heads = tokenizer_heads(models)
     against = f" compared with {' and '.join(heads[1:])}" if others else ""
     values = {
-        "title": escape(plain(name)),
+        "title": f"{escape(plain(name))}: tokenizer report",
         "heads": heads[0] + against,
         "name": shown(name),
         "samples": colored_samples(codecs, samples, differing),
@@ -161,9 +161,10 @@ def page_file(name: str) -> str:
 
 
 def filled_page(template: str, values: dict[str, str], *names: str) -> str:
-    """Return a page with values in place of their names, and the styles and scripts of files, which alone may run."""
+    """Return a page: the head of all and a template, with values for their names, styles, and scripts, which alone may run."""
     script = "".join(page_file(name) for name in names if name.endswith(".js"))
     values["script"] = script
     values["digest"] = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     values["style"] = "".join(page_file(name) for name in names if name.endswith(".css"))
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], page_file(template))
+    page = page_file("head.html") + page_file(template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], page)

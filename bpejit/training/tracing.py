@@ -170,9 +170,8 @@ class PlainLearner:
 
     def _recorded_buckets(self) -> list[Record]:
         """Return the highest buckets as they are, with pairs whose count has fallen."""
-        highest = sorted(self.buckets, reverse=True)[:N_BUCKETS]
         found = []
-        for count in highest:
+        for count in sorted(self.buckets, reverse=True)[:N_BUCKETS]:
             pairs = [{"pair": self._named(pair), "count": self.counts[pair]} for pair in self.buckets[count]]
             found.append({"count": count, "pairs": pairs})
         return found
