@@ -179,13 +179,13 @@ class FolderStore(Store):
 
     @contextmanager
     def _without_lock(self, folder: Path, unused: Path) -> Iterator[None]:
-        """Remove a folder if the process is interrupted while it takes the lock, before there is more in the folder."""
+        """Remove a folder with nothing but a free lock, which an error left: to remove it earlier takes more open files."""
         try:
             yield
         except BaseException as cause:
             with suppress(OSError):
                 is_unused = {path.name for path in folder.iterdir()} <= {LOCK} and not is_held(folder)
-                if is_unused and not isinstance(cause, Exception):
+                if is_unused and not isinstance(cause, LockHeldError):
                     self._remove_empty(unused)
             raise
 
