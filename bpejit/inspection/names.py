@@ -42,8 +42,8 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
         raise wrong_type("names", names, "a list of str", "write names=['old', 'new']")
     if len(names) > len(paths):
         raise OptionError(
-            f"names has {len(names)} names ({', '.join(map(shorten, names))}); expected at most {len(paths)}, one for each "
-            "tokenizer: remove the others, or name more tokenizers"
+            f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
+            "one for each: remove the others, or name more tokenizers"
         )
     last_parts: list[str] = []
     found = list(map(visible, names))
