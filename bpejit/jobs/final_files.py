@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,11 @@ from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
-from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_ends, read_spool
+from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.borders import read_ends
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_format import MappedFormat
@@ -318,8 +319,8 @@ class FinalFiles:
             documents_sha256=record.ends_sha256 if has_borders else None,
         )
         header = form.header(described)
-        ends = read_ends(ends_path(self._spools, record.number), 0, record.documents) if has_borders else iter(())
-        form.write_others(staged, described, ends)
+        with ends_path(self._spools, record.number).open("rb") if has_borders else nullcontext() as file:
+            form.write_others(staged, described, lambda: iter(()) if file is None else read_ends(file, 0, record.documents))
         with source.open("r+b", buffering=0) as file:
             file.write(header)
             sync_file(file.fileno())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,7 +21,7 @@ from bpejit.arrays import Array
 from bpejit.jobs.job_folder import damaged, file_sha256
 from bpejit.storage.files import SYNC_BYTES
 from bpejit.storage.temporary import start_sync
-from bpejit.tokenfiles.borders import EndReader
+from bpejit.tokenfiles.borders import EndReader, read_ends
 from bpejit.tokenfiles.file_writer import Hasher
 
 END_DTYPE = np.dtype("<i8")
@@ -292,9 +292,9 @@ def read_spool(
     ends_file = ends_path(folder, record.number)
     if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
         raise damaged(ends_file, folder=folder)
-    ends = EndReader(read_ends(ends_file, used, record.documents) if has_ends else iter(()))
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with path.open("rb") as file, ends_file.open("rb") if has_ends else nullcontext() as borders:
+        ends = EndReader(iter(()) if borders is None else read_ends(borders, used, record.documents))
         file.seek(record.position + begin * dtype.itemsize)
         for position in range(begin, max(record.tokens, begin + 1), BLOCK_TOKENS):  # once if there are no ids
             size = min(BLOCK_TOKENS, record.tokens - position)
@@ -306,13 +306,3 @@ def read_spool(
             yield np.frombuffer(data, dtype), ends.up_to(position + size) - position
     if checked and digest.hexdigest() != record.ids_sha256:
         raise damaged(path, folder=folder)
-
-
-def read_ends(path: Path, start: int, stop: int) -> Iterator[Array]:
-    """Yield the ends of the documents from `start` to `stop` in blocks, int64."""
-    with path.open("rb") as file:
-        file.seek(start * END_DTYPE.itemsize)
-        while start < stop and (data := file.read(min(stop - start, BLOCK_TOKENS) * END_DTYPE.itemsize)):
-            ends = np.frombuffer(data, END_DTYPE)
-            yield ends
-            start += ends.size

@@ -214,23 +214,6 @@ class OutputFile:
         except OSError as cause:
             raise self._error(cause) from cause
 
-    def read_at(self, position: int, size: int) -> bytes:
-        """Return bytes that were written. Not for devices and pipes.
-
-        Raises
-        ------
-        OutputError
-            If reading fails.
-        """
-        assert self._file is not None
-        try:
-            self._file.seek(position)
-            data = self._file.read(size)
-            self._file.seek(0, os.SEEK_END)
-        except OSError as cause:
-            raise self._error(cause) from cause
-        return data
-
     def _flush(self) -> None:
         """Flush the content to disk."""
         assert self._file is not None

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error
-from bpejit.tokenfiles.description import END_DTYPE, Description
+from bpejit.tokenfiles.description import END_DTYPE
 from bpejit.tokenfiles.mapping import map_ids, npy_header, read_npy_header
 
 _BLOCK = 1 << 16
@@ -111,27 +112,22 @@ def document_index_path(path: StrPath) -> Path:
     return Path(f"{os.fspath(path)}.docs.npy")
 
 
-class DocumentIndexWriter:
-    """Write a document index.
+def read_ends(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Array]:
+    """Yield the ends of the documents from `start` to `stop`, of a file with little-endian int64 alone, in blocks."""
+    size = END_DTYPE.itemsize
+    file.seek(start * size)
+    while data := file.read(_BLOCK * size if stop is None else min(stop - start, _BLOCK) * size):
+        ends = np.frombuffer(data, END_DTYPE)
+        yield ends
+        start += ends.size
 
-    Parameters
-    ----------
-    file : OutputFile
-        An empty file.
-    """
 
-    def __init__(self, file: OutputFile) -> None:
-        self._file = file
-        file.write(npy_header(END_DTYPE, 0))
-        file.write(np.zeros(1, END_DTYPE).data)
-
-    def write(self, ends: Array) -> None:
-        """Append the ends of documents, int64 [documents], as positions in the token file."""
-        self._file.write(np.ascontiguousarray(ends, END_DTYPE).data)
-
-    def finish(self, fields: Description) -> None:
-        """Write the number of documents into the header."""
-        self._file.write_at_start(npy_header(END_DTYPE, (fields.documents or 0) + 1))
+def write_document_index(file: OutputFile, n_documents: int, ends: Iterator[Array]) -> None:
+    """Write a document index into an empty file, from the ends of its documents in blocks."""
+    file.write(npy_header(END_DTYPE, n_documents + 1))
+    file.write(bytes(END_DTYPE.itemsize))
+    for some in ends:
+        file.write(some.data)
 
 
 def read_document_index(path: Path, n_tokens: int) -> Borders:

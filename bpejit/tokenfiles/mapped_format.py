@@ -8,21 +8,28 @@ a token file of it, so that ids are written once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bpejit.arrays import Array
-from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
+from bpejit.errors import OutputError, TokenFileError
+from bpejit.storage.files import OutputFile, StrPath, read_error, replacing, write_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
-from bpejit.tokenfiles.borders import Borders, DocumentIndexWriter, EndReader, document_index_path, read_document_index
+from bpejit.tokenfiles.borders import (
+    Borders,
+    EndReader,
+    document_index_path,
+    read_document_index,
+    read_ends,
+    write_document_index,
+)
 from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path, write_description
+from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import map_ids
 
@@ -162,39 +169,50 @@ class FileLayout(NamedTuple):
     borders: Borders | None = None
 
 
-class BorderWriter(Protocol):
-    """Writes the files with the borders of documents."""
-
-    def write(self, ends: Array) -> None:
-        """Append the ends of documents, int64 [documents], as positions in the token file."""
-
-    def finish(self, fields: Description) -> None:
-        """Write what follows the last end, or precedes the first."""
+Ends = Callable[[], Iterator[Array]]
+"""Yields the ends of all documents in blocks, int64, as positions in the token file; the last is the number of ids."""
 
 
 class MappedWriter(TokenFileWriter):
     """Write a token file in a format with one array of ids."""
 
     form: MappedFormat
-    _borders: BorderWriter | None = None
+    _ends: BinaryIO | None = None
 
     def _begin(self) -> None:
         self._data.write(bytes(self.form.ids_position))
         if self._has_documents:
-            self._borders = self.form.border_writer(self._others[:-1], self.dtype)
+            import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
+
+            with self._naming_output():
+                self._ends = tempfile.TemporaryFile(dir=Path(self._name).absolute().parent)  # noqa: SIM115 - closed at the end
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         self.form.check_size(self.n_tokens)
         super()._append(ids, ends)
-        if self._borders is not None and ends is not None:
-            self._borders.write(ends)
+        if self._ends is not None and ends is not None:
+            with self._naming_output():
+                self._ends.write(ends.astype(END_DTYPE, copy=False).data)
 
     def _finish(self) -> None:
         fields = self._fields()
-        if self._borders is not None:
-            self._borders.finish(fields)
+        if self._ends is not None:
+            with self._naming_output(), self._ends as file:
+                self.form.write_borders(self._others[:-1], fields, lambda: read_ends(file))
         if self.form.ids_position:
             self._data.write_at_start(self.form.header(fields))
+
+    def _abandon(self) -> None:
+        if self._ends is not None:
+            self._ends.close()
+
+    @contextmanager
+    def _naming_output(self) -> Iterator[None]:
+        """Raise errors of the file of ends, which has no name, as errors of the output."""
+        try:
+            yield
+        except OSError as cause:
+            raise cause if isinstance(cause, OutputError) else write_error(self._name, cause) from cause
 
 
 class MappedFormat(DescribedFormat):
@@ -246,9 +264,9 @@ class MappedFormat(DescribedFormat):
         """Return the files with the borders of documents."""
         return [document_index_path(path)]
 
-    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> BorderWriter:  # noqa: ARG002
-        """Return what writes the borders of documents to empty files."""
-        return DocumentIndexWriter(files[0])
+    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+        """Write the borders of documents into empty files."""
+        write_document_index(files[0], fields.documents or 0, ends())
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if they are not stored.
@@ -279,7 +297,7 @@ class MappedFormat(DescribedFormat):
             borders = self.find_borders(path, fields, int(ids.size))
         return MappedTokens(path, ids, fields, borders, found.position)
 
-    def write_others(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+    def write_others(self, path: Path, fields: Description, ends: Ends) -> None:
         """Write the files of a token file except that with the ids, and flush them to disk.
 
         Parameters
@@ -287,8 +305,8 @@ class MappedFormat(DescribedFormat):
         path : Path
             The token file.
         fields : Description
-        ends : iterator of int64 [documents]
-            The ends of documents as positions in the file, if `fields` has their number. The last is the number of ids.
+        ends : callable
+            See `Ends`; used if `fields` has the number of documents.
 
         Raises
         ------
@@ -297,10 +315,6 @@ class MappedFormat(DescribedFormat):
         main = self.main_file(path)
         if fields.documents is not None:
             with ExitStack() as stack:
-                files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
-                borders = self.border_writer(files, ALL_DTYPES[fields.dtype])
-                for some in ends:
-                    borders.write(some)
-                borders.finish(fields)
+                self.write_borders([stack.enter_context(replacing(file)) for file in self.border_files(main)], fields, ends)
         with replacing(description_path(main)) as file:
             file.write(write_description(fields))
