@@ -16,10 +16,9 @@ import numpy as np
 
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
-from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import DTYPES, Description
-from bpejit.tokenfiles.mapped_format import Ends, FileLayout, MappedFormat
-from bpejit.tokenfiles.mapping import map_ids, regular_size
+from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _END = np.dtype("<u8")
 

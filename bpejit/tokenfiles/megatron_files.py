@@ -22,10 +22,9 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
-from bpejit.tokenfiles.mapped_format import Ends, FileLayout, MappedFormat
-from bpejit.tokenfiles.mapping import map_ids, regular_size
+from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _MAGIC = b"MMIDIDX\x00\x00"
 

@@ -13,11 +13,10 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenStream
-from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.described_format import DescribedFormat
 from bpejit.tokenfiles.description import DTYPES, Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_format import MappedTokens
+from bpejit.tokenfiles.mapping import Borders
+from bpejit.tokenfiles.templates import DescribedFormat, MappedTokens
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
