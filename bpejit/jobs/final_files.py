@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapping import read_ends
 from bpejit.tokenfiles.templates import MappedFormat
 
 if TYPE_CHECKING:
@@ -319,8 +318,7 @@ class FinalFiles:
             documents_sha256=record.ends_sha256 if has_borders else None,
         )
         header = form.header(described)
-        with ends_path(self._spools, record.number).open("rb") if has_borders else nullcontext() as file:
-            form.write_others(staged, described, lambda: iter(()) if file is None else read_ends(file, 0, record.documents))
+        form.write_others(staged, described, ends_path(self._spools, record.number))
         with source.open("r+b", buffering=0) as file:
             file.write(header)
             sync_file(file.fileno())

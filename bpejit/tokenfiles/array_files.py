@@ -10,10 +10,10 @@ of documents are in `<file>.docs.npy` (see `bpejit.tokenfiles.mapping`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
 from bpejit.tokenfiles.base import TokenStream
-from bpejit.tokenfiles.description import ALL_DTYPES, BIN_FORMAT, DTYPES, Description, description_path
+from bpejit.tokenfiles.description import ALL_DTYPES, BIN_FORMAT, DTYPES, Description, Dtypes, description_path
 from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
 from bpejit.tokenfiles.templates import FileLayout, MappedFormat
 
@@ -33,7 +33,7 @@ class NpyFormat(MappedFormat):
     name = "npy"
     suffix = ".npy"
     magic = NPY_MAGIC
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "uint32", "int32", "int64")}
+    dtypes: ClassVar[Dtypes] = {name: ALL_DTYPES[name] for name in ("uint16", "uint32", "int32", "int64")}
     ids_position = HEADER_BYTES
 
     def header(self, fields: Description) -> bytes:
@@ -56,7 +56,7 @@ class BinFormat(MappedFormat):
 
     name = BIN_FORMAT
     suffix = ".bin"
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    dtypes: ClassVar[Dtypes] = DTYPES
     states_dtype = False
     streams = True
 
@@ -117,7 +117,7 @@ class LlmcFormat(MappedFormat):
 
     name = "llmc"
     suffix = ".bin"
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    dtypes: ClassVar[Dtypes] = DTYPES
     ids_position = _HEADER_BYTES
 
     def check_size(self, n_tokens: int) -> None:

@@ -20,7 +20,7 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.description import ALL_DTYPES, Description
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import BATCH_ROWS, COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
 from bpejit.tokenfiles.templates import DescribedFormat
@@ -184,7 +184,7 @@ class ListColumnFormat(DescribedFormat):
     reader_type : type
     """
 
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = LIST_DTYPES
+    dtypes: ClassVar[Dtypes] = LIST_DTYPES
     states_dtype = True
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)

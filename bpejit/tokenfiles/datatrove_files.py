@@ -8,15 +8,15 @@ little-endian, and there are no headers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
-from bpejit.tokenfiles.description import DTYPES, Description
+from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
 from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
@@ -36,7 +36,7 @@ class DatatroveFormat(MappedFormat):
 
     name = "datatrove"
     suffix = ".ds"
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    dtypes: ClassVar[Dtypes] = DTYPES
     stores_documents = True
     states_dtype = False
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.description import ALL_DTYPES, Description
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
 from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
@@ -62,7 +62,7 @@ class MegatronFormat(MappedFormat):
     magic = _MAGIC
     suffix = ".bin"
     other_suffixes = (".idx",)
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
+    dtypes: ClassVar[Dtypes] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
     stores_documents = True
 
     def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -297,7 +298,7 @@ class MappedWriter(TokenFileWriter):
         fields = self._fields()
         if self._ends is not None:
             with self._naming_output(), self._ends as file:
-                self.form.write_borders(self._others[:-1], fields, lambda: read_ends(file))
+                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
         if self.form.ids_position:
             self._data.write_at_start(self.form.header(fields))
 
@@ -396,7 +397,7 @@ class MappedFormat(DescribedFormat):
             borders = self.find_borders(path, fields, int(ids.size))
         return MappedTokens(path, ids, fields, borders, found.position)
 
-    def write_others(self, path: Path, fields: Description, ends: Ends) -> None:
+    def write_others(self, path: Path, fields: Description, ends: Path) -> None:
         """Write the files of a token file except that with the ids, and flush them to disk.
 
         Parameters
@@ -404,8 +405,8 @@ class MappedFormat(DescribedFormat):
         path : Path
             The token file.
         fields : Description
-        ends : callable
-            See `Ends`; used if `fields` has the number of documents.
+        ends : Path
+            The file with the ends of documents as int64 alone, which is read if `fields` has their number.
 
         Raises
         ------
@@ -414,6 +415,7 @@ class MappedFormat(DescribedFormat):
         main = self.main_file(path)
         if fields.documents is not None:
             with ExitStack() as stack:
-                self.write_borders([stack.enter_context(replacing(file)) for file in self.border_files(main)], fields, ends)
+                files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
+                self.write_borders(files, fields, partial(read_ends, stack.enter_context(ends.open("rb"))))
         with replacing(description_path(main)) as file:
             file.write(write_description(fields))
