@@ -18,6 +18,7 @@ from bpejit.arrays import Array, ByteStrings
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.normalization.symbols import Symbols
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, id_range
 from bpejit.splitting.presets import Pattern, pattern_source as pattern_source, stages_of
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
@@ -47,7 +48,7 @@ class Model:
     Parameters
     ----------
     tokens : dict of int to bytes
-        Bytes of each ordinary token by id, all 256 single bytes included. Ids may have gaps.
+        Bytes of each ordinary token by id, all 256 single bytes included unless there are `symbols`. Ids may have gaps.
     merges : sequence of (bytes, bytes)
         The pairs in order of rank: the first is merged first. Empty if the model is ranked.
     special_tokens : dict of str to int
@@ -80,6 +81,10 @@ class Model:
         Seconds of processor time for one MB of text, and at least one second, that patterns may take which run through the
         `regex` package; None for no limit. It is a setting of this process and its workers: it is not saved, and models that
         differ in it only are equal.
+    symbols : Symbols, optional
+        What pre-tokens begin as, if that is not a token for each byte: characters, or bytes of which some are missing.
+    decoder : str
+        JSON of the `decoder` section of `tokenizer.json`, if ids are not decoded to the bytes of their tokens alone.
     config : TokenizerConfig
         Settings for `transformers`. Their tokens must be among the special tokens.
     file_sections : FileSections, optional
@@ -109,6 +114,8 @@ class Model:
     token_flags: Mapping[str, TokenFlags] = field(default_factory=dict)
     post_processor: str = "null"
     unicode: str | None = None
+    symbols: Symbols | None = None
+    decoder: str = ""
     file_sections: FileSections | None = field(default=None, compare=False, repr=False)
     regex_timeout: float | None = field(default=REGEX_TIMEOUT, compare=False, repr=False)
     config: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -157,7 +164,7 @@ class Model:
             arguments.optional_string(name, getattr(self, name))
         for name in ("ranked", "ignore_merges"):
             store(self, name, arguments.flag(name, getattr(self, name)))
-        for name, kind in (("pipeline", PipelineConfig), ("file_sections", FileSections)):
+        for name, kind in (("pipeline", PipelineConfig), ("file_sections", FileSections), ("symbols", Symbols)):
             if getattr(self, name) is not None:
                 arguments.instance(name, getattr(self, name), kind, "give one, or None")
         store(self, "regex_timeout", arguments.regex_timeout(self.regex_timeout))
@@ -239,6 +246,8 @@ class Model:
                 )
             by_id[token_id] = text
             special = special_bytes(text)
+            if self.symbols is not None and self.symbols.space:
+                special = special.replace(self.symbols.space.encode(), b" ")
             if token_id in self.tokens and self.tokens[token_id] != special:
                 raise TokenizerFormatError(
                     f"the special token {shorten(text)} has id {token_id}, which belongs to the token "
@@ -310,7 +319,9 @@ class Model:
 
     @cached_property
     def missing_bytes(self) -> tuple[int, ...]:
-        """The single bytes that have no token: none, or bytes that never occur in UTF-8."""
+        """The single bytes that have no token, and that cannot be encoded: none, or bytes that never occur in UTF-8."""
+        if self.symbols is not None:
+            return NEVER_IN_UTF8 if self.symbols.removes_unknown else ()
         if isinstance(self.tokens, PackedTokens):
             return tuple(sorted({*range(256)} - self.tokens.single_bytes()))
         return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
@@ -318,19 +329,27 @@ class Model:
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """Bytes of every token, special tokens included, in order of id."""
-        tokens = {**self.tokens, **self.special_vocab}
+        tokens = {**self.tokens, **self.unused_tokens, **self.special_vocab}
         ordered = sorted(tokens)
         return ReadOnlyDict(zip(ordered, map(tokens.__getitem__, ordered), strict=True))
 
     @property
+    def unused_tokens(self) -> Mapping[int, bytes]:
+        """Bytes of the ordinary tokens that are only decoded, and of those of byte fallback, by id."""
+        if self.symbols is None:
+            return {}
+        return {**self.symbols.unused, **{number: bytes([byte]) for byte, number in enumerate(self.symbols.byte_ids)}}
+
+    @property
     def n_tokens(self) -> int:
         """The number of tokens, special tokens included."""
-        return len(self.tokens) + sum(token_id not in self.tokens for token_id in self.special_tokens.values())
+        numbers = self.tokens.keys() | self.unused_tokens.keys() if self.symbols else self.tokens
+        return len(numbers) + sum(token_id not in numbers for token_id in self.special_tokens.values())
 
     @cached_property
     def vocab_size(self) -> int:
         """One more than the largest id: the number of rows of an embedding table."""
-        return max(id_range(self.tokens)[1], *self.special_tokens.values(), 0) + 1
+        return max(id_range(self.tokens)[1], *self.special_tokens.values(), *self.unused_tokens, 0) + 1
 
     @cached_property
     def sha256(self) -> str:
@@ -365,6 +384,8 @@ class Model:
             flags = {text: found._replace(special=True) for text, found in self.token_flags.items()}
             decisive = {text: found._asdict() for text, found in flags.items() if found != TokenFlags()}
             digest.update(f" preparation {canonical([*self.pipeline, decisive])}".encode())
+        if self.symbols is not None:
+            digest.update(f" symbols {canonical(self.symbols.as_dict())}".encode())
         if self.unicode is not None:
             digest.update(f" unicode {self.unicode}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()

@@ -64,7 +64,7 @@ class DocumentBuffer:
     estimate : int
         Estimated length of all documents together, in characters or bytes.
     separator : int
-        The id of the byte SEPARATOR.
+        The id of the byte SEPARATOR, which no other text has; -1 if there is none.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class DocumentBuffer:
         self._n_ids = 0
         self._separator = separator
         self._separated = None
-        if isinstance(splitter, Splitter) and estimate <= _LONG_TEXT * n_documents:
+        if separator >= 0 and isinstance(splitter, Splitter) and estimate <= _LONG_TEXT * n_documents:
             self._separated = splitter.separated
         self._with_separators: list[Sequence[Any]] = []
 

@@ -342,7 +342,9 @@ class Codec:
         TokenIdError
             If an id is not in the vocabulary.
         """
-        return self.encoder.decode(ids if isinstance(ids, (np.ndarray, list)) else list(arguments.ids("ids", ids)))
+        given = ids if isinstance(ids, (np.ndarray, list)) else list(arguments.ids("ids", ids))
+        encoder = self.encoder
+        return encoder.decode(given) if encoder.rule is None else encoder.rule.bytes_of(given)
 
     def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace", skip_special_tokens: bool = False) -> str:
         """Return the text of ids, with or without special tokens; `errors` is the one of `bytes.decode`."""
@@ -350,6 +352,9 @@ class Codec:
             errors = arguments.error_handler("errors", errors)
         if skip_special_tokens:
             ids = self.encoder.without_special(arguments.ids("ids", ids))
+        encoder = self.encoder
+        if encoder.rule is not None:
+            return encoder.rule.text_of(list(arguments.ids("ids", ids)), errors)
         return self.decode_bytes(ids).decode("utf-8", errors=errors)
 
 

@@ -8,8 +8,9 @@ import itertools
 from array import array as packed
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.decoding import decoding
 from bpejit.model import Model
+
+if TYPE_CHECKING:
+    from bpejit.encoding.decoding_rules import DecodingRule
 
 BLOCK_IDS = 1 << 16
 """Ids that are converted at a time, so that their buffer, which is reused, fits into the CPU cache."""
@@ -57,6 +61,15 @@ class Decoder:
         self.model = model
         self._pool, slots, self._lengths, self._longest = make_decoder(model)
         self._slots = slots.view(np.uint8)
+
+    @cached_property
+    def rule(self) -> DecodingRule | None:
+        """How ids are decoded to text, if that is not the bytes of their tokens."""
+        if not self.model.decoder:
+            return None
+        from bpejit.encoding.decoding_rules import DecodingRule  # not at the top: few models have a rule
+
+        return DecodingRule(self.model, self.decode, self.token_lengths)
 
     def token_lengths(self, ids: Array) -> Array:
         """Return the number of bytes of each id, as int64; the ids must be in the vocabulary."""
@@ -243,6 +256,9 @@ class StreamDecoder:
     def __init__(self, decoder: Decoder, *, errors: str = "replace", skip_special_tokens: bool = False) -> None:
         self._decoder = decoder
         self._skips = skip_special_tokens
+        self._errors = errors
+        self._before: list[int] = []
+        self._held: list[int] = []
         self._text = codecs.getincrementaldecoder("utf-8")(errors)
 
     def feed(self, ids: int | Iterable[int] | Array) -> str:
@@ -254,10 +270,30 @@ class StreamDecoder:
             If an id is not in the vocabulary.
         """
         some: Iterable[int] | Array = [int(ids)] if isinstance(ids, (int, np.integer)) else arguments.ids("ids", ids)
+        if self._decoder.rule is not None:
+            return self._feed_rule(self._decoder.rule, list(some))
         return self._text.decode(self._decoder.decode(self._decoder.without_special(some) if self._skips else some))
+
+    def _feed_rule(self, rule: DecodingRule, some: list[int], *, final: bool = False) -> str:
+        """Decode as a rule says: the text of the ids that are new, after the last one before them."""
+        if self._skips:
+            some = self._decoder.without_special(some).tolist()
+        for number in some:
+            self._decoder.decode([number])  # raises if it is not in the vocabulary
+        self._held += some
+        if not self._held or (rule.holds(self._held) and not final):
+            return ""
+        before = rule.text_of(self._before, self._errors) if self._before else ""
+        text = rule.text_of([*self._before, *self._held], self._errors)
+        self._before, self._held = self._held[-1:], []
+        return text[len(before) :]
 
     def finish(self) -> str:
         """Decode what is left of an incomplete character, and reset the decoder for reuse."""
+        if self._decoder.rule is not None:
+            text = self._feed_rule(self._decoder.rule, [], final=True)
+            self._before = []
+            return text
         text = self._text.decode(b"", final=True)
         self._text.reset()
         return text
@@ -276,15 +312,40 @@ def decode_stream(decoder: StreamDecoder, ids: Iterable[int]) -> Iterator[str]:
 
 def decode_batch(decoder: Decoder, batch: Any, *, errors: str, skip_special_tokens: bool) -> list[str]:
     """Return the text of each sequence of ids (see `bpejit.Tokenizer.decode_batch`)."""
+    if decoder.rule is not None:
+        rows = _rows(decoder, batch, skip_special_tokens)
+        return [decoder.rule.text_of(row, errors) for row in rows]
     return [str(row, "utf-8", errors) for row in _decoded(decoder, batch, skip_special_tokens)]
 
 
 def decode_bytes_batch(decoder: Decoder, batch: Any) -> list[bytes]:
     """Return the bytes of each sequence of ids."""
+    if decoder.rule is not None:
+        return [decoder.rule.bytes_of(row) for row in _rows(decoder, batch, False)]
     return [bytes(row) for row in _decoded(decoder, batch, False)]
 
 
 def _decoded(decoder: Decoder, batch: Any, skip_special_tokens: bool) -> Iterator[memoryview]:
+    """Yield the bytes of the tokens of each row."""
+    shown, starts = _shown(decoder, batch, skip_special_tokens)
+    try:
+        data = memoryview(decoder.decode(shown))
+    except TokenIdError:
+        for index, (start, end) in enumerate(pairwise(starts.tolist())):
+            _checked(decoder, index, shown[start:end])
+        raise
+    offsets = starts_of(decoder.token_lengths(shown))[starts].tolist()
+    return (data[start:end] for start, end in pairwise(offsets))
+
+
+def _rows(decoder: Decoder, batch: Any, skip_special_tokens: bool) -> list[Array]:
+    """Return the ids of each row."""
+    shown, starts = _shown(decoder, batch, skip_special_tokens)
+    return [_checked(decoder, index, shown[start:end]) for index, (start, end) in enumerate(pairwise(starts.tolist()))]
+
+
+def _shown(decoder: Decoder, batch: Any, skip_special_tokens: bool) -> tuple[Array, Array]:
+    """Return the ids that are decoded, of all rows, and the start of each row."""
     if isinstance(batch, EncodedBatch):
         ids, starts = batch.ids, batch.starts
     else:
@@ -302,14 +363,7 @@ def _decoded(decoder: Decoder, batch: Any, skip_special_tokens: bool) -> Iterato
     if skip_special_tokens:
         ordinary = ~decoder.is_special(ids)
         shown, starts = ids[ordinary], starts_of(ordinary)[starts]
-    try:
-        data = memoryview(decoder.decode(shown))
-    except TokenIdError:
-        for index, (start, end) in enumerate(pairwise(starts.tolist())):
-            _checked(decoder, index, shown[start:end])
-        raise
-    offsets = starts_of(decoder.token_lengths(shown))[starts].tolist()
-    return (data[start:end] for start, end in pairwise(offsets))
+    return shown, starts
 
 
 def _joined(rows: list[Any]) -> tuple[Array, Array]:
@@ -339,3 +393,10 @@ def _checked(decoder: Decoder, index: int, row: Any) -> Array:
     except TokenIdError as error:
         raise TokenIdError(f"batch[{index}]: {error}") from None
     return np.array(row, np.int64)
+
+
+def decoded_text(decoder: Decoder, blocks: Iterable[Array]) -> Iterator[Array]:
+    """Yield the bytes of the text of consecutive arrays of ids, as uint8 [n], for a model with a rule for decoding."""
+    stream = StreamDecoder(decoder, errors="surrogateescape")
+    for text in chain(map(stream.feed, blocks), iter(stream.finish, "")):
+        yield np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)

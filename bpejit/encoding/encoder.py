@@ -8,13 +8,13 @@ created, so that encoding allocates nothing but its result.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, starts_of
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
@@ -22,6 +22,7 @@ from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
+from bpejit.encoding.symbol_tables import find_symbols
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
@@ -78,7 +79,7 @@ class Encoder(Decoder):
                 self.runner = KernelRunner(model, self.tables)
         self.special_tokens = frozenset(model.special_tokens)
         # Short texts are encoded by a prepared call (see `ShortTextCall`) if text and ids need no other step.
-        self._prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
+        self._prepares_calls = self.splitter.automaton is not None and not model.missing_bytes
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], tuple[Array, Array, Array]] = {}
         self._seeded_share: Share | None = None
@@ -138,7 +139,7 @@ class Encoder(Decoder):
                 seeds = stored.slots, stored.arena, stored.progress
             else:
                 seeds = arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy()
-            self._seeded[sizes] = seeds
+            self._seeded[arrays.slots.size, arrays.arena.size] = seeds
         if stored is None and cache_bytes == CACHE_BYTES == workspace.cache_bytes and self._stored_name is not None:
             store_encoder(self._stored_name, self.tables, arrays.slots, arrays.arena, arrays.progress)
             self._stored_name = None
@@ -180,7 +181,15 @@ class Encoder(Decoder):
             flags = {text: model.token_flags.get(text, TokenFlags()) for text in known}
             from bpejit.normalization.pipeline import TextPipeline  # not at the top: few models have a pipeline
 
-            return TextPipeline(model.pipeline, flags, unicode=model.unicode, regex_timeout=model.regex_timeout)
+            return TextPipeline(
+                model.pipeline,
+                flags,
+                symbols=model.symbols,
+                known=find_symbols(model),
+                pattern=model.pattern,
+                unicode=model.unicode,
+                regex_timeout=model.regex_timeout,
+            )
         tokens = map(special_bytes, known)
         return Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
 
@@ -210,17 +219,18 @@ class Encoder(Decoder):
         """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
+        if not isinstance(splitter, Splitter):
+            given = encode_utf8(data) if isinstance(data, str) else bytes(data)
+            rewritten = splitter.rewrite(given)
+            data = given if rewritten is None else rewritten
+            splitter = splitter if rewritten is None or splitter.direct is None else splitter.direct
         n_bytes = sys.maxsize if isinstance(data, str) else len(data)
-        if self._prepares_calls and n_bytes <= workspace.short_text_bytes:
+        if self._prepares_calls and n_bytes <= workspace.short_text_bytes and isinstance(splitter, Splitter):
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data)
             if n_ids >= 0:
                 return call.out[:n_ids].copy()
-        if (
-            n_bytes <= workspace.text_bytes
-            and splitter.automaton is not None
-            and (isinstance(self.splitter, Splitter) or self.splitter.is_noop(bytes(data)))
-        ):
+        if n_bytes <= workspace.text_bytes and isinstance(splitter, Splitter) and splitter.automaton is not None:
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[pretoken_cache.N_OUT] = 0
             addresses = splitter.addresses
@@ -237,7 +247,7 @@ class Encoder(Decoder):
 
     def encode_list(self, data: BytesLike, workspace: Workspace, splitter: AnySplitter) -> list[int]:
         """Return the ids of a text as a list. The parameters are those of `encode`."""
-        if self._prepares_calls and len(data) <= workspace.short_text_bytes:
+        if self._prepares_calls and len(data) <= workspace.short_text_bytes and isinstance(splitter, Splitter):
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data)
             if n_ids >= 0:
@@ -263,9 +273,12 @@ class Encoder(Decoder):
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         part = range(len(texts)) if part is None else part
+        if not isinstance(splitter, Splitter):
+            return self._encode_prepared(as_utf8(texts[part.start : part.stop], part.start), workspace, splitter)
         estimate = estimate_length(texts, part)
         # Not from `Model.ids`, a dictionary that would be made for this.
-        separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if isinstance(splitter, Splitter) else 0
+        symbols = self.model.symbols
+        separator = -1 if symbols and not symbols.byte_ids else int(self.encode(SEPARATOR, workspace, splitter)[0])
         buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator)
         for start in part[::GROUP]:
             # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
@@ -281,15 +294,13 @@ class Encoder(Decoder):
             lengths = lengths_of(group)
             is_short = 0 < len(joined) <= workspace.text_bytes
             is_short = is_short or (0 < len(joined) <= BUFFER_BYTES and int(lengths.max()) <= workspace.text_bytes)
-            if is_short and isinstance(splitter, Splitter) and splitter.automaton is not None:
+            if is_short and splitter.automaton is not None:
                 buffer.append_joined(group, joined, lengths)
                 continue
-            if not isinstance(splitter, Splitter):
-                group = as_utf8(group, start)
-                lengths = lengths_of(group)
             done = 0
-            # The texts that are encoded alone, and after them the end of the group.
-            for index in [*self._encoded_alone(group, lengths, workspace, splitter), len(group)]:
+            # The texts that need calls of the kernel of their own, and after them the end of the group.
+            alone = np.flatnonzero(lengths > workspace.text_bytes).tolist() if splitter.automaton else range(len(group))
+            for index in [*alone, len(group)]:
                 if index > done:
                     buffer.append(group if index - done == len(group) else group[done:index], lengths[done:index])
                 if index < len(group):
@@ -300,19 +311,19 @@ class Encoder(Decoder):
                 done = index + 1
         return buffer.finish()
 
-    @staticmethod
-    def _encoded_alone(
-        texts: Sequence[str | bytes], lengths: Array, workspace: Workspace, splitter: AnySplitter
-    ) -> Iterable[int]:
-        """Return the indices of the texts that need calls of the kernel of their own: long ones, and those to be prepared."""
-        if splitter.automaton is None:
-            return range(len(texts))
-        alone = lengths > workspace.text_bytes
-        if not isinstance(splitter, Splitter):
-            noop = (splitter.is_noop(text) for text in texts)  # type: ignore[arg-type]
-            alone |= ~np.fromiter(noop, np.bool_, len(texts))
-        found: list[int] = np.flatnonzero(alone).tolist()
-        return found
+    def _encode_prepared(self, texts: list[bytes], workspace: Workspace, pipeline: TextPipeline) -> EncodedBatch:
+        """Return the ids of several texts with a pipeline: together, apart from those that it has to run on."""
+        rewritten = [pipeline.rewrite(text) for text in texts]
+        together = [text for text in rewritten if text is not None]
+        batch = self.encode_batch(together, workspace, pipeline.direct) if together else None
+        if batch is not None and len(together) == len(texts):
+            return batch
+        rows = iter(()) if batch is None else iter(np.split(batch.ids, batch.starts[1:-1]))
+        ids = [
+            self.encode(text, workspace, pipeline) if new is None else next(rows)
+            for text, new in zip(texts, rewritten, strict=True)
+        ]
+        return EncodedBatch(np.concatenate([np.empty(0, np.uint32), *ids]), starts_of(lengths_of(ids)))
 
     def encode_aligned(
         self, data: bytes, workspace: Workspace, pipeline: TextPipeline, areas: Array | None = None
@@ -339,9 +350,17 @@ class Encoder(Decoder):
 
         A byte without a token is an error, unless `any_bytes` is True.
         """
+        if self.model.symbols is not None and len(strings) > 1:  # an id does not tell how many bytes it stands for
+            parts = [
+                self.encode_strings(ByteStrings.from_list([one]), workspace, any_bytes=any_bytes)[0].copy() for one in strings
+            ]
+            return np.concatenate(parts), np.cumsum(lengths_of(parts))
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, np.uint32)
         out = self.runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+        if self.model.symbols is not None:
+            ids = self.runner.finished(workspace, out)
+            return ids, np.array([ids.size])
         ids = out[: workspace.progress[pretoken_cache.N_OUT]]
         # NO_ID replaces a single byte.
         lengths = np.where(ids == kernels.NO_ID, 1, self._lengths[np.minimum(ids, self._lengths.size - 1)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
+from bpejit.encoding.symbol_tables import symbol_ids, symbol_rules
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.ranked_merges import MergeRules, find_places, make_rule_tables, ranked_rules
 from bpejit.kernels.constants import TEXT_PADDING
@@ -19,6 +20,7 @@ from bpejit.kernels.encoding import (
     character_joins,
     merge_rules,
     span_encoding as kernels,
+    symbol_parts,
     token_derivations,
 )
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
@@ -63,7 +65,10 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         If there are too many ids or merges for the tables.
     """
     check_ids(model)
-    internal, strings, listed = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
+    if model.symbols is not None:
+        internal, strings, listed = symbol_rules(model)
+    else:
+        internal, strings, listed = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
     n_ranks = int(listed[-1].max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -77,8 +82,12 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
-    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], np.uint32)
-    ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
+    if model.symbols is not None:
+        ids, *parts = symbol_ids(model, internal)
+    else:
+        ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], np.uint32)
+        ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
+        parts = [np.zeros(0, np.uint32), np.array([kernels.NO_ID, symbol_parts.NOT_FUSED, True], np.uint32)]
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     return EncoderTables(
@@ -88,6 +97,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         *joins,
         _make_specials(specials),
         *nothing,
+        *parts,
     )
 
 
@@ -236,8 +246,11 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
         The greatest length.
     """
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
-    strings, numbers = pack_tokens(model.tokens)
-    specials = ByteStrings.from_list([*map(special_bytes, model.special_tokens)])
+    strings, numbers = pack_tokens(model.tokens if model.symbols is None else {**model.tokens, **model.unused_tokens})
+    texts = [*map(special_bytes, model.special_tokens)]
+    if model.symbols is not None and model.symbols.space and model.decoder:
+        texts = [text.replace(model.symbols.space.encode(), b" ") for text in texts]
+    specials = ByteStrings.from_list(texts)
     pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, np.uint8)])
     starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
     ids = np.concatenate([numbers, np.fromiter(model.special_tokens.values(), np.int64, len(model.special_tokens))])

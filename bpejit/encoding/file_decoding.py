@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import BinaryIO
 
 from bpejit.arrays import Array
-from bpejit.encoding.decoder import Decoder
+from bpejit.encoding.decoder import Decoder, decoded_text
 from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
 from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.tokenfiles.mapped_format import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
-from bpejit.tokenfiles.templates import MappedTokens
 
 _LEAST_BYTES = 1 << 17
 """Bytes of a first block for which a thread is started, which takes as long as writing them."""
@@ -138,11 +138,12 @@ def decode_file(
         # Nothing interrupts a thread that writes to a pipe. On one processor, threads would only take turns.
         n_buffers = 1 if is_device(out) or count_cpus() == 1 else _N_BUFFERS
         with replacing(out) as file, BackgroundWriter(file.write, n_buffers=n_buffers) as writer:
-            for piece in decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers):
+            pieces = decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers)
+            for piece in pieces if decoder.rule is None else decoded_text(decoder, blocks()):
                 writer.write(piece.data)
         return file.n_bytes
     written = 0
-    for piece in decoder.decode_blocks(blocks()):
+    for piece in decoder.decode_blocks(blocks()) if decoder.rule is None else decoded_text(decoder, blocks()):
         data = piece.tobytes()  # a stream may hold on to it
         out.write(data)
         written += len(data)

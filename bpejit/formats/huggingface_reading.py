@@ -1,6 +1,6 @@
 """Read Hugging Face's `tokenizer.json`, such that the model gives the same ids as `tokenizers`.
 
-Byte-level BPE is supported, with the normalizers, pre-tokenizers, added tokens and post-processors in `bpejit.normalization`.
+BPE of bytes and of characters is supported, with the components in `bpejit.normalization`.
 Anything else in the file is an error that names its key. Only `truncation` and `padding` are ignored, since they do not belong
 to the tokenizer here. The ids are the result of `encode(text, add_special_tokens=False)`; the tokens that the post-processor
 adds are in `Model.template`.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +21,14 @@ from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.huggingface_writing import note, sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
+from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols
 from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class_of, has_settings, warn_of_rebuilt
 from bpejit.formats.tokenizer_files import read_tokenizer_file
-from bpejit.model import Model, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.json_fields import AGAIN, Fields, canonical, components, read_byte_level, refused, unsupported
+from bpejit.model import Model
+from bpejit.normalization.json_fields import AGAIN, Fields, canonical, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.packed_tokens import ReadOnlyDict
+from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.utf8 import has_surrogates
@@ -129,8 +129,12 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     TokenizerFormatError
         As for `read_tokenizer_json`.
     """
-    from bpejit.normalization.pipeline import TextPipeline  # not at the top: it takes 30 ms, also for other formats
-    from bpejit.normalization.pretokenizers import WHOLE
+    # Not at the top: they take 30 ms, also for other formats.
+    from bpejit.normalization.decoders import Joining, read_decoder
+    from bpejit.normalization.normalizers import make_normalizer
+    from bpejit.normalization.pipeline import TextPipeline
+    from bpejit.normalization.pretokenizers import WHOLE, make_pretokenizer
+    from bpejit.splitting.joining import joining_pattern
 
     top = Fields(content, "")
     version = top.take("version", str, default="1.0")
@@ -146,27 +150,40 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     value = top.take("model", dict)
     fields = Fields(value, "model")
     top.done()
-    ignore_merges = _read_options(fields, _kind_of(value))
+    options = _read_options(fields, _kind_of(value))
     vocab = _read_vocab(fields.take("vocab", dict))
-    strings = _byte_strings(vocab)
-    merges = _read_merges(fields.take("merges", list), vocab, strings)
+    listed = fields.take("merges", list)
     fields.done()
     numbers, flags = _read_added(added, vocab)
-    _check_decoder(sections["decoder"])
     make_template(sections["post_processor"])
     steps = PipelineConfig(canonical(sections["normalizer"]), canonical(sections["pre_tokenizer"]))
-    pipeline = TextPipeline(steps, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
+    normalizer = make_normalizer(sections["normalizer"], unicode=unicode)
+    pretokenizer = make_pretokenizer(
+        sections["pre_tokenizer"], mapped=normalizer.maps_bytes, space=normalizer.space, unicode=unicode
+    )
+    space = "" if pretokenizer.level else normalizer.space or pretokenizer.space
+    strings = (byte_strings if pretokenizer.level else character_strings)(vocab, suffix=options.word_end, space=space)
+    merges = _read_merges(listed, vocab, strings)
+    tokens, symbols = read_symbols(vocab, strings, merges, numbers, options, level=pretokenizer.level, space=space)
+    decoder = read_decoder(sections["decoder"], space=space, fallback=bool(symbols and symbols.byte_ids))
+    pattern: Pattern | None = None
+    if symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides:
+        pattern = joining_pattern({(strings[left] + strings[right]).decode("utf-8", "replace") for left, right in merges})
+    every = {text: flags.get(text, TokenFlags()) for text in numbers}
+    pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     return Model(
-        tokens=ReadOnlyDict(_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges)),
+        tokens=ReadOnlyDict(tokens),
         merges=[(strings[left], strings[right]) for left, right in merges],
         special_tokens=numbers,
         pattern=pattern,
-        ignore_merges=ignore_merges,
-        pipeline=None if pipeline.is_plain_split else steps,
+        ignore_merges=options.ignore_merges,
+        pipeline=None if pipeline.is_plain_split and symbols is None else steps,
         token_flags=flags,
         post_processor=canonical(sections["post_processor"]),
         unicode=unicode,
+        symbols=symbols,
+        decoder="" if decoder == Joining() else canonical(sections["decoder"]),
         config=TokenizerConfig() if config is None else config,
         file_sections=FileSections(sections_text(content), pattern, len(vocab)),
     )
@@ -191,24 +208,34 @@ def _kind_of(model: dict[str, Any]) -> str:
     return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
 
 
-def _read_options(fields: Fields, inferred: str) -> bool:
-    """Check the settings of the model, and return `ignore_merges`."""
+def _read_options(fields: Fields, inferred: str) -> BpeSettings:
+    """Return the settings of the model."""
     kind = fields.take("type", str, default=inferred)
+    if kind in _OTHER_MODELS:
+        raise refused("model", f"is a tokenizer of the kind {kind}, not BPE", f"use {_OTHER_MODELS[kind]}")
     if kind != "BPE":
         raise unsupported("model", kind, "BPE")
     dropout = fields.take("dropout", float, type(None), default=None)
     if dropout:
         raise refused("model.dropout", f"is {dropout}, which makes ids random; expected null or 0", "set it to null")
-    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
-        value = fields.take(key, str, type(None), default=None)
-        if value:
-            raise refused(f"model.{key}", f"is {shorten(value)}, which is not for byte-level text; expected null", AGAIN)
-    # These have no effect: they concern characters that are not in the vocabulary, and all bytes are in it.
-    fields.take("unk_token", str, type(None), default=None)
-    fields.take("fuse_unk", bool, default=False)
-    fields.take("byte_fallback", bool, default=False)
-    ignore_merges: bool = fields.take("ignore_merges", bool, default=False)
-    return ignore_merges
+    prefix = fields.take("continuing_subword_prefix", str, type(None), default=None)
+    if prefix:
+        raise refused("model.continuing_subword_prefix", f"is {shorten(prefix)}; expected null, since no file has one", AGAIN)
+    return BpeSettings(
+        word_end=fields.take("end_of_word_suffix", str, type(None), default=None) or "",
+        unknown=fields.take("unk_token", str, type(None), default=None),
+        fuses_unknown=fields.take("fuse_unk", bool, default=False),
+        byte_fallback=fields.take("byte_fallback", bool, default=False),
+        ignore_merges=fields.take("ignore_merges", bool, default=False),
+    )
+
+
+_OTHER_MODELS = {
+    "Unigram": "`sentencepiece` or `tokenizers`",
+    "WordPiece": "`tokenizers`",
+    "WordLevel": "`tokenizers`",
+}
+"""The kinds of models that are not BPE, and what reads them."""
 
 
 def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
@@ -228,19 +255,11 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _byte_strings(texts: Iterable[str]) -> dict[str, bytes]:
-    """Return the bytes of texts in byte characters. Other texts have no entry."""
-    strings = {}
-    for text in texts:
-        try:
-            strings[text] = decode_byte_characters(text)
-        except UnicodeEncodeError:  # noqa: PERF203 (`suppress` takes twice the time)
-            continue
-    return strings
-
-
 def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, bytes]) -> list[tuple[str, str]]:
-    """Return the merges, written as lists or strings. If a pair is repeated, its last position counts, as in `tokenizers`."""
+    """Return the merges, written as lists or strings. If a pair is repeated, its last position counts, as in `tokenizers`.
+
+    Merges of tokens that no text becomes, which have no entry in `strings`, are left out.
+    """
     pairs: dict[tuple[str, str], None] = {}
     for number, merge in enumerate(merges):
         if isinstance(merge, str):
@@ -256,7 +275,7 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
         if left not in strings or right not in strings or left + right not in strings:
             token = next(token for token in (left, right, left + right) if token not in strings)
             if token in vocab:
-                raise _refused_merge(number, merge, ", which is not byte-level text", "use a byte-level tokenizer")
+                continue
             raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
         pairs.pop(pair, None)
         pairs[pair] = None
@@ -313,54 +332,3 @@ def _added_token(value: Any, path: str) -> tuple[int, str, TokenFlags]:
     found = TokenFlags(*(fields.take(name, bool) for name in TokenFlags._fields))
     fields.done()
     return token_id, text, found
-
-
-def _ordinary_tokens(
-    vocab: dict[str, int],
-    strings: dict[str, bytes],
-    merges: list[tuple[str, str]],
-    added: dict[str, int],
-    *,
-    keep: bool,
-) -> dict[int, bytes]:
-    """Return the ordinary tokens. Added tokens are among them only if a merge needs them, or `keep` is true."""
-    needed = {*chain.from_iterable(merges), *map("".join, merges)}
-    tokens: dict[int, bytes] = {}
-    for text, number in vocab.items():
-        wanted = text in needed or len(text) == 1
-        token = strings.get(text)
-        if token is None:
-            if text not in added:
-                raise refused(
-                    "model.vocab",
-                    f"has {shorten(text)}, which is neither byte-level text nor an added token",
-                    "use a byte-level tokenizer",
-                )
-            continue
-        if not token:
-            raise refused("model.vocab", "has an empty token", "remove it")
-        if text in added:
-            plain = token == special_bytes(text)
-            if wanted and not plain:
-                raise refused(
-                    "added_tokens",
-                    f"have {shorten(text)}, which model.vocab has for the bytes {shorten(token)}",
-                    "rename the added token",
-                )
-            if not (wanted or (keep and plain)):
-                continue
-        tokens[number] = token
-    return tokens
-
-
-def _check_decoder(value: Any) -> None:
-    """Raise unless a decoder converts byte-level text to bytes and does nothing else."""
-    decoders = list(components(value, "decoder", "decoder", "decoders"))
-    if len(decoders) != 1:
-        found = "is null" if value is None else f"has {len(decoders)} decoders"
-        raise refused("decoder", f"{found}; expected ByteLevel alone", "use a byte-level tokenizer")
-    (fields,) = decoders
-    if fields.kind != "ByteLevel":
-        raise unsupported(fields.path, fields.kind, "ByteLevel, Sequence")
-    read_byte_level(fields)
-    fields.done()

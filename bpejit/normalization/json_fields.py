@@ -79,6 +79,10 @@ class Fields:
             raise self.bad(key, value, " or ".join(_NAMES[kind] for kind in kinds))
         return value
 
+    def peek(self, key: str) -> Any:
+        """Return a field without a check, or None; it can still be taken."""
+        return self._left.get(key)
+
     def object_at(self, key: str, value: Any) -> Fields:
         """Return the fields of an object within this one."""
         return Fields(value, self.inner(key), file=self._file, action=self._action)
@@ -132,6 +136,20 @@ def read_byte_level(fields: Fields) -> tuple[bool, bool]:
     prefix = fields.take("add_prefix_space", bool)
     fields.take("trim_offsets", bool)
     return prefix, fields.take("use_regex", bool, default=True)
+
+
+def read_metaspace(fields: Fields) -> tuple[str, str, bool]:
+    """Return the mark for a space of a `Metaspace`, its `prepend_scheme`, and `split`; older files have other fields."""
+    mark: str = fields.take("replacement", str)
+    if len(mark) != 1:
+        raise refused(fields.inner("replacement"), f"is {mark!r}; expected one character", "correct it")
+    fields.take("str_rep", str, default=mark)
+    adds: bool = fields.take("add_prefix_space", bool, default=True)
+    scheme: str = fields.take("prepend_scheme", str, default="always" if adds else "never")
+    if scheme not in ("always", "first", "never"):
+        raise unsupported(fields.inner("prepend_scheme"), scheme, "always, first, never")
+    splits: bool = fields.take("split", bool, default=True)
+    return mark, scheme, splits
 
 
 def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:

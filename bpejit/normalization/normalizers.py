@@ -52,13 +52,19 @@ class Normalizer:
     changes : tuple of Change
         Applied in order.
     forms : tuple of str, optional
-        The normal forms, if all changes are normal forms; otherwise None.
+        The normal forms, if no change does more than these and the next two; otherwise None.
+    space : str
+        The character that replaces each space at the end; empty if none does.
+    prepends : bool
+        True if that character, or the space that it replaces, is inserted before each text that is not empty.
     maps_bytes : bool
         True if the output consists of GPT-2's byte characters.
     """
 
     changes: tuple[Change, ...] = ()
     forms: tuple[Form, ...] | None = ()
+    space: str = ""
+    prepends: bool = False
     maps_bytes: bool = False
 
     def __call__(self, text: AlignedText) -> AlignedText:
@@ -90,16 +96,33 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
     """
     changes: list[Change] = []
     kinds: list[str] = []
+    inserted: list[str] = []
+    space = ""
     last = path
     for fields in components(value, path, "normalizer", "normalizers"):
         if "ByteLevel" in kinds:
             raise refused(last, "is ByteLevel, but not the last normalizer", "move it to the end")
         last = fields.path
         kinds.append(fields.kind)
+        if fields.kind == "Prepend":
+            inserted.append(fields.peek("prepend"))
+        elif fields.kind == "Replace" and fields.peek("pattern") == {"String": " "}:
+            space = str(fields.peek("content"))
+        else:
+            space = ""  # a later step could make spaces
         changes.append(_read_change(fields, unicode))
         fields.done()
-    forms = tuple(form for kind in kinds for form in FORMS if form == kind)
-    return Normalizer(tuple(changes), forms if len(forms) == len(kinds) else None, "ByteLevel" in kinds)
+    space = space if len(space) == 1 and kinds.count("Replace") == 1 else ""
+    # What is inserted is a space that is replaced later, or what replaces it.
+    prepends = (
+        bool(space)
+        and inserted in ([" "], [space])
+        and (inserted == [space] or kinds.index("Prepend") < kinds.index("Replace"))
+    )
+    simple = [kind for kind in kinds if not (space and kind == "Replace") and not (prepends and kind == "Prepend")]
+    forms = tuple(form for kind in simple for form in FORMS if form == kind)
+    is_simple = len(forms) == len(simple)
+    return Normalizer(tuple(changes), forms if is_simple else None, space, prepends, "ByteLevel" in kinds)
 
 
 def _read_change(fields: Fields, unicode: str | None) -> Change:

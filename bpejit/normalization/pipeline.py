@@ -10,11 +10,11 @@ Text that the pipeline would not change, such as English text under NFC, goes th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array, distinct, padded_text, starts_of
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
@@ -23,10 +23,12 @@ from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_r
 from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.normalizers import make_normalizer
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
-from bpejit.normalization.pretokenizers import PREFIX_SPACE, make_pretokenizer
+from bpejit.normalization.pretokenizers import PREFIX_SPACE, WHOLE, make_pretokenizer
+from bpejit.normalization.symbols import WORD_END, Symbols
 from bpejit.normalization.unicode_forms import STARTS
 from bpejit.splitting import Pattern, Splitter
-from bpejit.splitting.special_token_finder import SpecialTokenFinder
+from bpejit.splitting.presets import stages_of
+from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, text_limits
 from bpejit.utf8 import widths
 
@@ -40,6 +42,12 @@ class TextPipeline:
     ----------
     config : PipelineConfig
     added_tokens : mapping of str to TokenFlags
+    symbols : Symbols, optional
+        What pre-tokens begin as, if that is not a token for each byte.
+    known : callable, optional
+        Returns a mask of the bytes of a text that belong to symbols, bool [bytes], if others are removed.
+    pattern : str or tuple of str, optional
+        The pattern by which text is divided that the pre-tokenizer leaves whole (see `bpejit.splitting.joining`).
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
     regex_timeout : float, optional
@@ -63,14 +71,25 @@ class TextPipeline:
         config: PipelineConfig,
         added_tokens: Mapping[str, TokenFlags],
         *,
+        symbols: Symbols | None = None,
+        known: Callable[[bytes], Array] | None = None,
+        pattern: Pattern | None = None,
         unicode: str | None = None,
         regex_timeout: float | None = REGEX_TIMEOUT,
     ) -> None:
         self._regex_timeout = regex_timeout
         self._normalizer = make_normalizer(json.loads(config.normalizer), unicode=unicode)
         self._pretokenizer = make_pretokenizer(
-            json.loads(config.pre_tokenizer), mapped=self._normalizer.maps_bytes, unicode=unicode
+            json.loads(config.pre_tokenizer),
+            mapped=self._normalizer.maps_bytes,
+            space=self._normalizer.space,
+            unicode=unicode,
         )
+        self._space = symbols.space if symbols is not None else ""
+        self._word_end = symbols is not None and symbols.word_end != ""
+        self._known = known
+        self._prepends = self._normalizer.prepends
+        self._prefix = self._pretokenizer.prefix
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
         self._raw = TokenFinder({text: (_bytes(text), flags) for text, flags in first.items()}, unicode=unicode)
@@ -80,28 +99,40 @@ class TextPipeline:
         normalized = {contents[text]: (_bytes(text), flags) for text, flags in later.items()}
         self._normalized = TokenFinder(normalized, unicode=unicode)
         patterns = self._pretokenizer.patterns
+        if patterns == (WHOLE,) and pattern is not None:
+            patterns = stages_of(pattern)
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
         self.direct: Splitter | None = None
+        changed = {text: content for text, content in contents.items() if content != text}
+        # Texts that certainly have none of them lack what is left of each without spaces.
+        self._changed = StringFinder([content.strip(f" {self._space}").encode() or b" " for content in changed.values()])
         plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
         if (
             self._splitter is not None
             and self._splitter.automaton is not None
-            and not self._pretokenizer.prefix
-            and plain
+            and (plain or symbols is not None)
+            and not self._word_end
+            and (not self._pretokenizer.prefix or symbols is not None)
             and self._normalizer.forms is not None
-            and all(contents[text] == text for text in later)
+            and self._normalizer.space in ("", self._space)
+            and (not changed or symbols is not None)
             and not overlap(first, later)
         ):
-            self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens])
-        self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
-        self._finder = self.direct.finder if self.direct is not None else SpecialTokenFinder(self.special_tokens)
+            self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens if text not in changed])
+        # Text may be cut where it is divided, if no space is inserted before what follows.
+        self._cuts = self.direct is not None and plain and not (changed or self._prefix or self._prepends)
+        self._plain = plain
+        self._added = StringFinder([_bytes(text) for text in added_tokens if text not in changed])
+        self._spaced = any(" " in text or (self._space and self._space in text) for text in added_tokens)
+        self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self._cuts else first))
+        self._finder = self.direct.finder if self.direct is not None and self._cuts else SpecialTokenFinder(self.special_tokens)
         self._margin = max(4, self._finder.longest)
         self._cut_after = _find_cut_tokens(first, unicode)
 
     @property
     def is_plain_split(self) -> bool:
         """True if the pipeline is equivalent to a splitter."""
-        return self.direct is not None and not self._normalizer.changes
+        return self._cuts and not self._normalizer.changes and self._known is None and not self._space
 
     @property
     def pattern(self) -> Pattern | None:
@@ -111,8 +142,8 @@ class TextPipeline:
 
     @property
     def automaton(self) -> SplitAutomaton | None:
-        """The automaton for unchanged text."""
-        return self.direct.automaton if self.direct is not None else None
+        """The automaton for unchanged text, if such a text is encoded as it is."""
+        return self.direct.automaton if self.direct is not None and self._cuts else None
 
     @property
     def addresses(self) -> Array:
@@ -124,9 +155,50 @@ class TextPipeline:
 
     def is_noop(self, data: bytes) -> bool:
         """Return True if the text is certainly unchanged, so that `direct` splits it."""
-        if self.direct is None:
+        return self._cuts and self._is_unchanged(data)
+
+    def _is_unchanged(self, data: bytes) -> bool:
+        """Return True if no step changes a text, apart from the space, and from what is inserted before each part."""
+        if self._space and self._space.encode() in data:
+            return False
+        if self._known is not None and not self._known(data).all():
             return False
         return data.isascii() or self._normalizer.is_noop(data.decode("utf-8", "surrogateescape"))
+
+    def rewrite(self, data: bytes) -> bytes | None:
+        """Return a text that `direct` splits as the pipeline splits `data`, or None if there is none.
+
+        A space is inserted where the pipeline inserts one, and the character that stands for a space is one.
+        """
+        if self.direct is None:
+            return None
+        if self._space:
+            data = data if self._spaced else data.replace(self._space.encode(), b" ")
+        if not self._is_unchanged(data) or next(iter(self._changed.spans(data)), None) is not None:
+            return None
+        if self._cuts:
+            return data
+        if next(iter(self._added.spans(data)), None) is not None:
+            return self._with_spaces(data) if self._plain and not self._spaced else None
+        return self._prefixed(data, first=True)
+
+    def _prefixed(self, data: bytes, *, first: bool) -> bytes:
+        """Return a part of a text, which may be the first, with the space before it."""
+        if not data:
+            return data
+        if self._prepends:
+            return b" " + data
+        wanted = self._prefix == "always" or (self._prefix == "first" and first)
+        return b" " + data if wanted and not data.startswith(b" ") else data
+
+    def _with_spaces(self, data: bytes) -> bytes:
+        """Return a text with the space before each part between added tokens."""
+        parts: list[bytes] = []
+        done = 0
+        for start, end in self._added.spans(data):
+            parts += self._prefixed(data[done:start], first=not done), data[start:end]
+            done = end
+        return b"".join([*parts, self._prefixed(data[done:], first=not done)])
 
     def run(self, data: bytes, cut: int | None = None) -> tuple[Array, Array]:
         """Normalize and split a text.
@@ -145,8 +217,8 @@ class TextPipeline:
             The end of each span, with the special flag if the span is an added token.
         """
         with text_limits(len(data), self._regex_timeout):
-            ahead = 0 if cut is None or self.direct is None else len(data) - cut
-            if cut is not None and self.direct is None:
+            ahead = 0 if cut is None or not self._cuts else len(data) - cut
+            if cut is not None and not self._cuts:
                 data = data[:cut]
             out, ends, *_ = self._prepare(AlignedText(data.decode("utf-8", "surrogateescape")))
         # Text after the cut is unchanged, so it has the same length in the output.
@@ -187,9 +259,9 @@ class TextPipeline:
         ends: list[Array] = []
         covered: list[tuple[Array, Array]] = []
         found: list[str] = []
-        for part, token in self._parts(text, areas):
+        for number, (part, token) in enumerate(self._parts(text, areas)):
             if token is None:
-                data, data_ends, sources = self._pieces(part)
+                data, data_ends, sources = self._pieces(part, first=number == 0)
                 if sources is not None:
                     covered.append((sources, sources))
             else:
@@ -216,24 +288,52 @@ class TextPipeline:
             for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
                 yield part.slice(begin, stop), later
 
-    def _pieces(self, part: AlignedText) -> tuple[bytes, Array, Array | None]:
-        """Return a part without added tokens as bytes, the ends of its spans, and the original character of each byte."""
+    def _pieces(self, part: AlignedText, *, first: bool) -> tuple[bytes, Array, Array | None]:
+        """Return a part without added tokens as bytes, the ends of its spans, and the original character of each byte.
+
+        `first` is True if nothing is before the part.
+        """
         if self._splitter is not None:
-            if self._pretokenizer.prefix:
+            if self._space:
+                part = part._replace(text=part.text.replace(self._space, " "))
+            if self._prefix == "always" or (self._prefix and first):
                 part = part.changed(PREFIX_SPACE)
             data = part.text.encode("utf-8", "surrogateescape")
             sources = None if part.sources is None else np.repeat(part.sources.of, widths(part.text))
-            return data, self._splitter.split(*padded_text(data)), sources
-        # In GPT-2's byte characters, one for each byte.
-        pieces, aligned = self._pretokenizer.pieces(part)
+            return self._symbols_of(data, self._splitter.split(*padded_text(data)), sources)
+        pieces, aligned = self._pretokenizer.pieces(part, first=first)
+        text = "".join(pieces)
+        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
         sources = None if part.sources is None else concatenated(piece.of for piece in aligned)
-        return decode_byte_characters("".join(pieces)), np.cumsum(list(map(len, pieces)), dtype=np.uint32), sources
+        if self._pretokenizer.level:  # in GPT-2's byte characters, one for each byte
+            return self._symbols_of(decode_byte_characters(text), np.cumsum(lengths).astype(np.uint32), sources)
+        if self._space:
+            text = text.replace(self._space, " ")
+        starts = starts_of(widths(text))
+        data = text.encode("utf-8", "surrogateescape")
+        sources = None if sources is None else np.repeat(sources, np.diff(starts))
+        return self._symbols_of(data, starts[np.cumsum(lengths)].astype(np.uint32), sources)
+
+    def _symbols_of(self, data: bytes, ends: Array, sources: Array | None) -> tuple[bytes, Array, Array | None]:
+        """Return a part without symbols that are removed, and with the mark after each span."""
+        if self._known is not None:
+            kept = self._known(data)
+            if not kept.all():
+                ends = distinct(np.cumsum(kept)[ends - 1]).astype(np.uint32)
+                ends = ends[ends > 0]
+                data = np.frombuffer(data, np.uint8)[kept].tobytes()
+                sources = None if sources is None else sources[kept]
+        if self._word_end and ends.size:
+            data = np.insert(np.frombuffer(data, np.uint8), ends, WORD_END).tobytes()
+            sources = None if sources is None else np.insert(sources, ends, sources[ends - 1])
+            ends = ends + np.arange(1, ends.size + 1, dtype=np.uint32)
+        return data, ends, sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
-        if self.direct is None:
+        if not self._cuts or self.direct is None:
             return self._finder.find_end(text, lo, hi, stop, self._cut_after)
         while lo <= hi:
             cut = self.direct.find_cut(text, lo, hi, stop)
@@ -252,7 +352,7 @@ class TextPipeline:
             return False
         after = text[cut : cut + self._margin].tobytes()
         before = text[max(cut - self._margin - 4, 0) : cut].tobytes()
-        if before.isascii() and after.isascii():
+        if before.isascii() and after.isascii() and self._known is None:
             return True
         while before and before[0] & 0xC0 == 0x80:
             before = before[1:]
@@ -261,7 +361,7 @@ class TextPipeline:
             window = before.decode() + following
         except UnicodeDecodeError:
             return False
-        return STARTS.match(following) is not None and self._normalizer.is_noop(window)
+        return STARTS.match(following) is not None and self._is_unchanged(window.encode())
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.

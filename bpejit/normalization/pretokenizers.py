@@ -6,23 +6,30 @@ run step by step through the `regex` package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import regex
 
 from bpejit.normalization.alignment import AlignedText, Change, Sources, Span
-from bpejit.normalization.json_fields import Fields, components, read_byte_level, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, Finder, read_pattern, replacement
+from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
+from bpejit.normalization.normalizers import MAP_BYTES, WHITE_SPACE, Finder, read_pattern, replacement
 from bpejit.splitting import PRESETS, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
 from bpejit.splitting.unicode_versions import read_ranges
 
-SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Sequence"
+SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer, Sequence"
 
 WHOLE = r"[\s\S]+"
 """The pattern that does not split."""
+
+_WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d"
+"""The characters of words in the regular expressions of Rust, in a set."""
+
+_SPACE = "".join(f"\\U{ord(one):08X}" for one in WHITE_SPACE)
 
 _BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 
@@ -37,6 +44,8 @@ _PUNCTUATION_SINCE_8 = (
 _NUMBERS = r"[\p{N}\U00011DE0-\U00011DE9\U00016FF4-\U00016FF6]"
 """The numbers of `Digits` if patterns follow Unicode 16: it uses the tables of Rust, which follow Unicode 17."""
 
+PrefixScheme = Literal["", "always", "first"]
+
 Cut: TypeAlias = Callable[[str], list[Span]]
 """Returns the start and end of each piece of a text."""
 
@@ -48,23 +57,35 @@ class PreTokenizer:
     Parameters
     ----------
     steps : tuple of Change or Cut
-        Each step changes or splits every piece. The result consists of GPT-2's byte characters.
+        Each step changes or splits every piece. The result consists of GPT-2's byte characters if `level`.
     patterns : tuple of str, optional
         Split patterns that are equivalent to the steps when applied in sequence, where gaps between matches are pieces too;
         None if there are none.
-    prefix : bool
-        True if a space is inserted before a text that does not begin with one.
+    prefix : {"", "always", "first"}
+        Whether a space is inserted before a text that does not begin with one, or only before the first part of a text with
+        added tokens.
+    level : bool
+        Whether the result consists of GPT-2's byte characters, here or by the normalizer.
+    space : str
+        The character by which `Metaspace` replaces spaces; empty if there is none.
     """
 
     steps: tuple[Change | Cut, ...]
     patterns: tuple[str, ...] | None
-    prefix: bool
+    prefix: PrefixScheme = ""
+    level: bool = True
+    space: str = ""
 
-    def pieces(self, text: AlignedText) -> tuple[list[str], list[Sources]]:
-        """Return the pieces of a text, in GPT-2's byte characters, and the sources of each; none if the text has none."""
+    def pieces(self, text: AlignedText, *, first: bool = True) -> tuple[list[str], list[Sources]]:
+        """Return the pieces of a text, and the sources of each; none if the text has none.
+
+        `first` is True if the text is not after an added token.
+        """
         pieces = [text.text]
         sources = [] if text.sources is None else [text.sources]
         for step in self.steps:
+            if self.prefix == "first" and not first and isinstance(step, Prefix):
+                continue
             if isinstance(step, Change):
                 sources = [of.through(step.sources(piece)) for of, piece in zip(sources, pieces, strict=False)]
                 pieces = [step.apply(piece) for piece in pieces]
@@ -75,7 +96,9 @@ class PreTokenizer:
         return pieces, sources
 
 
-def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", unicode: str | None = None) -> PreTokenizer:
+def make_pretokenizer(
+    value: Any, *, mapped: bool, space: str = "", path: str = "pre_tokenizer", unicode: str | None = None
+) -> PreTokenizer:
     """Compile a pre-tokenizer.
 
     Parameters
@@ -84,6 +107,8 @@ def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", 
         The JSON value at `path`; None for no pre-tokenizer.
     mapped : bool
         True if a normalizer has already converted the text to GPT-2's byte characters.
+    space : str
+        The character that stands for a space in the vocabulary, if the normalizer has replaced all spaces by it.
     path : str
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
@@ -91,64 +116,90 @@ def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", 
     Raises
     ------
     TokenizerFormatError
-        If it is broken, not supported, or not byte-level. The message names the component and its path.
+        If it is broken or not supported. The message names the component and its path.
     """
     steps: list[Change | Cut] = []
     patterns: list[str] | None = None if mapped else []
-    prefix = level = False
+    prefix: PrefixScheme = ""
+    level = mapped
+    mark = ""
     for number, fields in enumerate(components(value, path, "pre-tokenizer", "pretokenizers")):
-        step = _read_step(fields, unicode)
-        fields.done()
-        if level or (step.prefix and number):
+        if level and not mapped:
             patterns = None
-        if step.prefix:
-            steps.append(PREFIX_SPACE)
-            prefix = True
-        if step.finder is not None:
+        if fields.kind == "ByteLevel" and level:
+            second = ", after the normalizer's" if mapped else ""
+            raise refused(fields.path, f"is a second ByteLevel{second}", "remove one of them")
+        level = level or fields.kind == "ByteLevel"
+        mark = fields.peek("replacement") if fields.kind == "Metaspace" else mark
+        for step in _read_steps(fields, unicode):
+            if step.prefix:
+                if number and step.prefix == "first":
+                    raise refused(fields.path, "adds a prefix to the first text, but is not the first step", "use 'always'")
+                prefix = step.prefix
+                patterns = None if number else patterns
+            if step.change is not None:
+                steps.append(step.change)
+            if step.finder is None or (space and step.finder.source == regex.escape(" ")):
+                continue  # there are no spaces
             steps.append(partial(_split, step.finder, step.behavior, step.invert))
-            pattern = _isolating(step, step.finder, unicode)
+            pattern = step.pattern or _isolating(step, step.finder, unicode)
             patterns = None if pattern is None or patterns is None else [*patterns, pattern]
-        if fields.kind == "ByteLevel":
-            if mapped:
-                raise refused(fields.path, "is a second ByteLevel, after the normalizer's", "remove one of them")
-            if level:
-                raise refused(fields.path, "is a second ByteLevel", "remove one of them")
-            steps.append(MAP_BYTES)
-            level = True
-    if not mapped and not level:
-        raise refused(path, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
+        fields.done()
     if patterns == []:
         patterns = [WHOLE]
-    return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix)
+    return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix, level, mark)
 
 
 class _Step(NamedTuple):
-    finder: Finder | None
+    """A change, or a division by the matches of a finder; `pattern` is equivalent to it where spaces are spaces."""
+
+    finder: Finder | None = None
     behavior: str = "Isolated"
     invert: bool = False
-    prefix: bool = False
+    prefix: PrefixScheme = ""
+    change: Change | None = None
+    pattern: str = ""
 
 
-def _read_step(fields: Fields, unicode: str | None) -> _Step:
+def _read_steps(fields: Fields, unicode: str | None) -> Iterator[_Step]:
     match fields.kind:
         case "ByteLevel":
             prefix, use_regex = read_byte_level(fields)
-            return _Step(Finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None, prefix=prefix)
+            if prefix:
+                yield _Step(prefix="always", change=PREFIX_SPACE)
+            if use_regex:
+                yield _Step(Finder(str(PRESETS["gpt2"]), unicode=unicode))
+            yield _Step(change=MAP_BYTES)
         case "Split":
             finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-            return _Step(finder, _behavior(fields), fields.take("invert", bool))
+            yield _Step(finder, _behavior(fields), fields.take("invert", bool))
         case "Digits":
             numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
             if not fields.take("individual_digits", bool):
                 numbers += "+"
-            return _Step(Finder(numbers, unicode=unicode))
+            yield _Step(Finder(numbers, unicode=unicode))
         case "Punctuation":
             behavior = _behavior(fields, default="Isolated")
             marks = _punctuation()
             if behavior == "Contiguous":
                 behavior = "Isolated"
                 marks += "+"
-            return _Step(Finder(marks, unicode=unicode), behavior)
+            yield _Step(Finder(marks, unicode=unicode), behavior)
+        case "Metaspace":
+            mark, scheme, splits = read_metaspace(fields)
+            yield _Step(change=replacement(partial(_positions, " "), mark))
+            if scheme != "never":
+                yield _Step(prefix="first" if scheme == "first" else "always", change=prefix_of(mark))
+            if splits:
+                finder = Finder(regex.escape(mark), unicode=unicode)
+                yield _Step(finder, "MergedWithNext", pattern=" [^ ]*|[^ ]+")
+        case "Whitespace":
+            yield _Step(Finder(rf"[{_WORD}]+|[^{_WORD}{_SPACE}]+", unicode=unicode), "Removed", True)
+        case "WhitespaceSplit":
+            yield _Step(Finder(f"[{_SPACE}]", unicode=unicode), "Removed")
+        case "BertPreTokenizer":
+            yield _Step(Finder(f"[{_SPACE}]", unicode=unicode), "Removed")
+            yield _Step(Finder(_punctuation(), unicode=unicode))
         case kind:
             raise unsupported(fields.path, kind, SUPPORTED)
 
@@ -178,8 +229,21 @@ def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
     return finder.source if step.behavior == "Isolated" or whole else None
 
 
-PREFIX_SPACE = replacement(lambda text: [] if text.startswith(" ") else [(0, 0)], " ")
+class Prefix(Change):
+    """A change that inserts a character before a text that does not begin with it."""
+
+
+def prefix_of(mark: str) -> Prefix:
+    """Return the change that inserts a mark before a text that does not begin with it."""
+    return Prefix(*replacement(lambda text: [] if text.startswith(mark) else [(0, 0)], mark))
+
+
+PREFIX_SPACE = prefix_of(" ")
 """Inserts a space before a text that does not begin with one."""
+
+
+def _positions(character: str, text: str) -> list[Span]:
+    return [(at, at + 1) for at, one in enumerate(text) if one == character]
 
 
 def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[Span]:

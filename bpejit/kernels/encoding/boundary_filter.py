@@ -34,6 +34,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     find_home_slot,
     insert_pretoken,
 )
+from bpejit.kernels.encoding.symbol_parts import replace_parts
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
 BYTE_PAIR_WORDS = 1 << 10
@@ -154,6 +155,8 @@ def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
         if found:
             return copy_ids(workspace, slot, out, n_out)
     end = encode_pretoken(text, start, length, tables, workspace.scratch, out, n_out, _WINDOW)
+    if tables.parts.size > 0 and end != SCRATCH_TOO_SMALL:
+        end = replace_parts(tables, out, n_out, end)
     if is_three_bytes:
         character_ids[entry] = load_u64(out, n_out)
         character_ids[entry + ONE] = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + TWO) & ID_PAIR_MASK

@@ -34,6 +34,10 @@ class EncoderTables(NamedTuple):
         slot, the hash of the bytes, `start << 32 | length` in `whole_token_pool` (0 in a free slot), and the id.
     whole_token_pool : uint8
         The bytes of these tokens, readable 16 bytes past the last.
+    parts : uint32 [4 * tokens without an id] or [0]
+        The ids that stand for internal tokens without an id (see `symbol_parts`).
+    part_limits : uint32 [3]
+        Fields FIRST_PART, FUSED and DEFERS.
     """
 
     merges: NDArray[np.uint64]
@@ -49,6 +53,8 @@ class EncoderTables(NamedTuple):
     specials: NDArray[np.uint64]
     whole_tokens: NDArray[np.uint64]
     whole_token_pool: NDArray[np.uint8]
+    parts: NDArray[np.uint32]
+    part_limits: NDArray[np.uint32]
 
 
 class WorkspaceArrays(NamedTuple):

@@ -81,6 +81,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
 )
 from bpejit.kernels.encoding.row_merging import ROWS_WORDS
 from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
+from bpejit.kernels.encoding.symbol_parts import DEFERS, replace_parts
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
 OUT_SLACK = IDS_PER_COPY
@@ -207,6 +208,8 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
             slot, found = find_cache_slot(workspace, low, high, home)
         if position < stop:
             end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
+        if tables.parts.size > 0 and end != SCRATCH_TOO_SMALL:
+            end = replace_parts(tables, out, n_out, end)
         if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
             return end
     if end != SCRATCH_TOO_SMALL and not found:
@@ -292,7 +295,7 @@ def encode_spans(text, ends, tables, workspace, out):
     span = np.uint64(progress[NEXT_SPAN])
     n_spans = np.uint64(progress[N_SPANS])
     records_stops = progress[N_DOCUMENTS] > 0
-    can_defer = workspace.scratch.size >= ROWS_WORDS
+    can_defer = workspace.scratch.size >= ROWS_WORDS and tables.part_limits[DEFERS] > 0
     merges_sentences = tables.merges_sentences[0] > 0 and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
     status = DONE
     while True:

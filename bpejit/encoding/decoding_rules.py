@@ -1,0 +1,95 @@
+"""Decode ids of models whose text is not the bytes of their tokens alone (see `bpejit.normalization.decoders`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.model import Model
+from bpejit.normalization.decoders import Joining, Steps, read_decoder, text_of_bytes
+from bpejit.normalization.symbols import byte_text, file_text
+
+
+class DecodingRule:
+    """Decodes ids as the `decoder` section of a `tokenizer.json` does.
+
+    Parameters
+    ----------
+    model : Model
+        With a `decoder`.
+    join : callable
+        Returns the bytes of the tokens of ids; raises TokenIdError if an id is not in the vocabulary.
+    lengths : callable
+        Returns the number of bytes of each id, as int64.
+    """
+
+    def __init__(self, model: Model, join: Callable[[Iterable[int] | Array], bytes], lengths: Callable[[Array], Array]) -> None:
+        self._join, self._lengths = join, lengths
+        symbols = model.symbols
+        space = symbols.space if symbols is not None else ""
+        self._byte_ids = np.array(symbols.byte_ids if symbols is not None else (), np.int64)
+        self._rule = read_decoder(json.loads(model.decoder), space=space, fallback=self._byte_ids.size > 0)
+        self._texts = file_texts(model) if isinstance(self._rule, Steps) else {}
+
+    def bytes_of(self, ids: Iterable[int] | Array) -> bytes:
+        """Return the bytes of ids."""
+        data = self._join(ids)  # raises if an id is not in the vocabulary
+        if isinstance(self._rule, Steps):
+            return self._stepwise(ids).encode("utf-8", "surrogateescape")
+        match self._rule.strips:
+            case "space":
+                return data.removeprefix(b" ")
+            case "token":
+                return self._without_spaces(ids, data)
+        return data
+
+    def text_of(self, ids: Iterable[int] | Array, errors: str) -> str:
+        """Return the text of ids; `errors` is the one of `bytes.decode`."""
+        data = self.bytes_of(ids)
+        if errors != "replace" or not (isinstance(self._rule, Joining) and self._rule.byte_runs):
+            return data.decode("utf-8", errors)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return self._by_runs(np.asarray(ids, np.int64), len(data))
+
+    def holds(self, ids: list[int]) -> bool:
+        """Return True if the last id is one of a run of bytes, whose text depends on what follows."""
+        return bool(ids) and ids[-1] in self._byte_ids
+
+    def _stepwise(self, ids: Iterable[int] | Array) -> str:
+        assert isinstance(self._rule, Steps)
+        return self._rule([self._texts[int(number)] for number in ids])
+
+    def _without_spaces(self, ids: Iterable[int] | Array, data: bytes) -> bytes:
+        """Return the bytes without the spaces of the first token."""
+        first = np.asarray(ids, np.int64)[:1]
+        length = int(self._lengths(first).sum())
+        return data[:length].replace(b" ", b"") + data[length:]
+
+    def _by_runs(self, ids: Array, n_bytes: int) -> str:
+        """Return the text of ids in which a run of bytes of fallback is not UTF-8."""
+        is_byte = np.isin(ids, self._byte_ids)
+        bounds = [0, *(np.flatnonzero(np.diff(is_byte)) + 1).tolist(), ids.size]
+        parts = []
+        for start, end in pairwise(bounds):
+            data = self._join(ids[start:end])
+            parts += text_of_bytes(data) if is_byte[start] else [data.decode("utf-8", "replace")]
+        text = "".join(parts)
+        lost = int(self._lengths(ids).sum()) - n_bytes  # spaces at the start
+        return text[lost:]
+
+
+def file_texts(model: Model) -> dict[int, str]:
+    """Return the text of each id in a `tokenizer.json`."""
+    symbols = model.symbols
+    texts = {number: file_text(token, symbols) for number, token in model.tokens.items()}
+    if symbols is not None:
+        texts.update({number: token.decode("utf-8", "surrogateescape") for number, token in symbols.unused.items()})
+        texts.update({number: byte_text(byte) for byte, number in enumerate(symbols.byte_ids)})
+    texts.update({number: text for text, number in model.special_tokens.items()})
+    return texts

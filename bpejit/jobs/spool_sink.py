@@ -1,0 +1,256 @@
+"""Divide a stream of encoded documents among spools: one for each output, shard and validation set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.jobs.job_folder import damaged
+from bpejit.jobs.spools import GrowingFile, Spool, SpoolRecord
+from bpejit.packed_tokens import pack_tokens
+
+CLOSED = "closed.jsonl"
+"""The records of complete spools, one a line. A checkpoint has the length of the file."""
+
+
+class SinkOptions(NamedTuple):
+    """How a stream is divided.
+
+    Parameters
+    ----------
+    dtype : np.dtype
+    has_ends : bool
+        Whether the ends of documents are written.
+    sides : tuple of bool
+        `(False,)`, or `(False, True)` if documents are set aside.
+    shard_tokens : int, optional
+        Minimum number of ids of a shard; None for a single one.
+    shard_exact : bool
+        Whether shards end after exactly that many ids, also in the middle of a document.
+    token_lengths : integers [ids], optional
+        The number of bytes of each token, if the bytes of text are to be counted by token.
+    ids_position : int
+        Bytes before the ids of a spool, space for a header.
+    """
+
+    dtype: np.dtype[Any]
+    has_ends: bool = True
+    sides: tuple[bool, ...] = (False,)
+    shard_tokens: int | None = None
+    shard_exact: bool = False
+    token_lengths: Array | None = None
+    ids_position: int = 0
+
+
+class SpoolSink:
+    """Writes streams of documents to spools.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    options : SinkOptions
+    state : dict, optional
+        The state at a checkpoint (see `state`); None to begin.
+    note : callable, optional
+        Called with the record of a spool that has grown, and with `complete=True` if it is complete.
+
+    Raises
+    ------
+    OSError
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        options: SinkOptions,
+        state: Mapping[str, Any] | None = None,
+        note: Callable[..., None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._note = note
+        self._options = options
+        self._open: dict[bool, Spool] = {}
+        self._completed: list[Path] = []
+        self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
+        self._next, self._output = (0, -1) if state is None else (int(state["next"]), int(state["output"]))
+        self._closed = GrowingFile(folder / CLOSED, *(() if state is None else (state["closed_bytes"], state["closed_sha256"])))
+        try:
+            for fields in () if state is None else state["open"]:
+                record = SpoolRecord(**fields["spool"])
+                self._open[record.aside] = self._new_spool(record)
+                self._in_document[record.aside] = bool(fields["in_document"])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed_sha256(self) -> str:
+        """The hash of the records of complete spools."""
+        return self._closed.sha256
+
+    def _new_spool(self, record: SpoolRecord) -> Spool:
+        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends)
+
+    def begin_output(self, output: int) -> None:
+        """Set the output of the next blocks; the spools of an earlier one are completed.
+
+        Raises
+        ------
+        OSError
+        """
+        if output == self._output:
+            return
+        self.finish()
+        self._output = output
+        for side in self._options.sides:
+            self._begin_shard(side, 0)
+
+    def _begin_shard(self, side: bool, shard: int) -> None:
+        self._open[side] = self._new_spool(
+            SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
+        )
+        self._next += 1
+
+    def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
+        """Append a block to the current output.
+
+        Parameters
+        ----------
+        side : bool
+            Whether the documents are set aside.
+        ids : uint16 or uint32 [tokens]
+        ends : int64 [documents]
+            Positions in `ids` where documents end.
+        n_bytes : int
+            Bytes of text, unless they are counted by token.
+
+        Raises
+        ------
+        OSError
+        """
+        for part, part_ends in self._cut(side, ids, ends):
+            spool = self._open[side]
+            lengths = self._options.token_lengths
+            if lengths is not None:
+                n_bytes = int(lengths[part].sum(dtype=np.int64))
+            spool.write(part, part_ends, n_bytes)
+            if self._note is not None:
+                self._note(spool.record)
+            if part.size > (int(part_ends[-1]) if part_ends.size else 0):
+                self._in_document[side] = True
+            elif part_ends.size:
+                self._in_document[side] = False
+
+    def _cut(self, side: bool, ids: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield the blocks of each shard; a new shard begins between two of them."""
+        limit = self._options.shard_tokens
+        while limit is not None and (ids.size or ends.size):
+            spool = self._open[side]
+            if self._in_document[side] and ends.size and ends[0] == 0:
+                yield ids[:0], ends[:1]
+                ends = ends[1:]
+                continue
+            # A shard that has reached its size ends as soon as something follows, so that the last one is never empty.
+            if spool.record.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
+                self._end_shard(side)
+                self._begin_shard(side, spool.record.shard + 1)
+                continue
+            room = limit - spool.record.tokens
+            n_ends = int(np.searchsorted(ends, room, side="left"))  # all before the limit, and the first one from there on
+            if self._options.shard_exact:
+                cut = min(room, ids.size)
+                n_ends += n_ends < ends.size and int(ends[n_ends]) == room
+            elif n_ends < ends.size:
+                cut = int(ends[n_ends])
+                n_ends += 1
+            else:
+                cut = ids.size
+            yield ids[:cut], ends[:n_ends]
+            ids, ends = ids[cut:], ends[n_ends:] - cut
+        if limit is None:
+            yield ids, ends
+
+    def _end_shard(self, side: bool) -> None:
+        spool = self._open.pop(side)
+        continues = self._in_document[side]
+        if continues and self._options.has_ends:
+            # The rest of the document is in the next shard; a file of documents contains no other ids.
+            spool.write(np.empty(0, spool.dtype), np.zeros(1, np.int64), 0)
+        spool.close()
+        # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
+        self._completed += spool.paths
+        record = spool.checkpoint(continues=continues)
+        self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
+        if self._note is not None:
+            self._note(record, complete=True)
+
+    def finish(self) -> None:
+        """Complete all spools.
+
+        Raises
+        ------
+        OSError
+        """
+        for side in [*self._open]:
+            self._end_shard(side)
+            self._in_document[side] = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        spools = [
+            {"spool": asdict(spool.checkpoint()), "in_document": self._in_document[side]} for side, spool in self._open.items()
+        ]
+        closed = {"closed_bytes": self._closed.size, "closed_sha256": self.closed_sha256}
+        return {"next": self._next, "output": self._output, **closed, "open": spools}
+
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+        completed, self._completed = self._completed, []
+        return [*completed, *(path for spool in self._open.values() for path in spool.paths), self._closed.path]
+
+    def close(self) -> None:
+        """Close all files, without completing the spools."""
+        for spool in self._open.values():
+            spool.close()
+        self._closed.close()
+
+
+def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = None) -> list[SpoolRecord]:
+    """Return the records of the complete spools of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    size : int, optional
+        Bytes of the file that are read; by default all.
+    sha256 : str, optional
+        The hash of these bytes, if another run has written them.
+
+    Raises
+    ------
+    OSError
+    OutputError
+        If they are not those that were written.
+    """
+    data = (folder / CLOSED).read_bytes()[:size]
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise damaged(folder / CLOSED, folder=folder)
+    return [SpoolRecord(**json.loads(line)) for line in data.splitlines()]
+
+
+def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
+    """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
+    lengths = np.zeros(vocab_size, np.int64)
+    strings, numbers = pack_tokens(tokens)
+    lengths[numbers] = np.diff(strings.starts)
+    for text, number in special_tokens.items():
+        lengths[number] = len(text.encode("utf-8", "surrogateescape"))
+    return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths

@@ -1,0 +1,226 @@
+"""Decoders of Hugging Face tokenizers: how the tokens of ids become text.
+
+Byte-level tokens are joined, and so are those of most other vocabularies, where `▁` has become a space and a token such as
+`<0x41>` its byte when the file was read; what is left to do for them is in `Joining`. All other decoders, and a missing one,
+which puts a space between tokens, run step by step (`Steps`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from bpejit.normalization.byte_characters import decoded_or_none
+from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
+from bpejit.normalization.normalizers import read_pattern
+
+SUPPORTED = "ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece, Sequence"
+
+Step: TypeAlias = Callable[[list[str]], list[str]]
+"""Changes the texts of tokens."""
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A decoder that joins the bytes of tokens.
+
+    Parameters
+    ----------
+    strips : {"", "space", "token"}
+        What is removed at the start of the text: nothing, a space, or all spaces of the first token.
+    byte_runs : bool
+        Whether a run of bytes of fallback that is not UTF-8 becomes U+FFFD for each of its bytes.
+    """
+
+    strips: Literal["", "space", "token"] = ""
+    byte_runs: bool = False
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A decoder that runs step by step on the texts that tokens have in files.
+
+    Parameters
+    ----------
+    steps : tuple of Step
+    separator : str
+        What is put between the results.
+    """
+
+    steps: tuple[Step, ...]
+    separator: str = ""
+
+    def __call__(self, tokens: Sequence[str]) -> str:
+        """Return the text of tokens."""
+        found = list(tokens)
+        for step in self.steps:
+            found = step(found)
+        return self.separator.join(found)
+
+
+def read_decoder(value: Any, *, space: str = "", fallback: bool = False, path: str = "decoder") -> Joining | Steps:
+    """Return the decoder of a `tokenizer.json`.
+
+    Parameters
+    ----------
+    value : object
+        The JSON value at `path`; None for no decoder.
+    space : str
+        The character that stands for a space in the vocabulary; empty if there is none.
+    fallback : bool
+        Whether the vocabulary has byte fallback.
+    path : str
+
+    Raises
+    ------
+    TokenizerFormatError
+        If it is broken or not supported; the message names the component and its path.
+    """
+    if value is None:
+        return Steps((), " ")
+    steps: list[Step] = []
+    kinds: list[str] = []
+    for fields in components(value, path, "decoder", "decoders"):
+        kind, step = _read_step(fields, space)
+        fields.done()
+        kinds.append(kind)
+        steps.append(step)
+    names = [name for name in kinds if name != "ByteFallback"] if fallback else kinds
+    if not fallback or kinds[1:2] == ["ByteFallback"]:
+        match names:
+            case ["ByteLevel"] if not space:
+                return Joining()
+            case ["space"] | ["space", "Fuse"] | ["metaspace"] | ["metaspace", "Fuse"]:
+                return Joining(byte_runs=fallback)
+            case ["space", "Fuse", "first space"]:
+                return Joining("space", fallback)
+            case ["first metaspace"] | ["first metaspace", "Fuse"]:
+                return Joining("token", fallback)
+    return Steps(tuple(steps))
+
+
+def _read_step(fields: Fields, space: str) -> tuple[str, Step]:
+    """Return what a step does, by a name if `read_decoder` recognizes it, and the step."""
+    match fields.kind:
+        case "ByteLevel":
+            read_byte_level(fields)
+            return "ByteLevel", _byte_level
+        case "ByteFallback":
+            return "ByteFallback", _byte_fallback
+        case "Fuse":
+            return "Fuse", lambda tokens: ["".join(tokens)]
+        case "Replace":
+            pattern = fields.take("pattern", dict)
+            content: str = fields.take("content", str)
+            finder = read_pattern(pattern, fields.inner("pattern"))
+            name = "space" if space and pattern == {"String": space} and content == " " else "Replace"
+            return name, partial(_each, partial(_replaced, finder.spans, content))
+        case "Strip":
+            content = fields.take("content", str)
+            start, stop = fields.take("start", int), fields.take("stop", int)
+            if len(content) != 1 or start < 0 or stop < 0:
+                raise refused(fields.path, f"strips {start} and {stop} of {content!r}; expected one character", "correct it")
+            name = "first space" if (content, start, stop) == (" ", 1, 0) else "Strip"
+            return name, partial(_each, partial(_stripped, content, start, stop))
+        case "Metaspace":
+            mark, prepends, _ = read_metaspace(fields)
+            first = prepends != "never"
+            name = ("first metaspace" if first else "metaspace") if mark == space else "Metaspace"
+            return name, partial(_metaspace, mark, first)
+        case "BPEDecoder":
+            return "BPEDecoder", partial(_word_ends, fields.take("suffix", str))
+        case "WordPiece":
+            return "WordPiece", partial(_word_pieces, fields.take("prefix", str), fields.take("cleanup", bool))
+        case kind:
+            raise unsupported(fields.path, kind, SUPPORTED)
+
+
+def _each(change: Callable[[str], str], tokens: list[str]) -> list[str]:
+    return [change(token) for token in tokens]
+
+
+def _replaced(find: Callable[[str], Any], content: str, token: str) -> str:
+    done, out = 0, ""
+    for start, end in find(token):
+        out += token[done:start] + content
+        done = end
+    return out + token[done:]
+
+
+def _stripped(content: str, start: int, stop: int, token: str) -> str:
+    begin, end = 0, len(token)
+    while begin < min(start, len(token)) and token[begin] == content:
+        begin += 1
+    for _ in range(stop):
+        if end <= 0 or token[end - 1] != content:
+            break
+        end -= 1
+    return token[begin : max(begin, end)]
+
+
+def _byte_level(tokens: list[str]) -> list[str]:
+    """Join tokens in byte characters; a token with other characters stands for itself."""
+    data = [token.encode() if (found := decoded_or_none(token)) is None else found for token in tokens]
+    return [b"".join(data).decode("utf-8", "replace")]
+
+
+def _byte_fallback(tokens: list[str]) -> list[str]:
+    """Replace each run of bytes by its text, or, if it is not UTF-8, each of its bytes by U+FFFD."""
+    out: list[str] = []
+    run: list[int] = []
+    for token in [*tokens, ""]:
+        found = _BYTE.fullmatch(token)
+        if found:
+            run.append(int(found[1], 16))
+            continue
+        if run:
+            out += text_of_bytes(bytes(run))
+            run = []
+        out.append(token)
+    return out[:-1]
+
+
+def text_of_bytes(run: bytes) -> list[str]:
+    """Return the text of a run of bytes of fallback; U+FFFD for each of them if they are not UTF-8."""
+    try:
+        return [run.decode()]
+    except UnicodeDecodeError:
+        return ["\ufffd"] * len(run)
+
+
+def _metaspace(mark: str, first: bool, tokens: list[str]) -> list[str]:
+    return [token.replace(mark, " " if number or not first else "") for number, token in enumerate(tokens)]
+
+
+def _word_ends(suffix: str, tokens: list[str]) -> list[str]:
+    return [
+        token.replace(suffix, " " if number < len(tokens) - 1 else "") if suffix else token
+        for number, token in enumerate(tokens)
+    ]
+
+
+def _word_pieces(prefix: str, cleanup: bool, tokens: list[str]) -> list[str]:
+    out = []
+    for number, token in enumerate(tokens):
+        text = token
+        if number:
+            text = token.removeprefix(prefix) if token.startswith(prefix) else f" {token}"
+        out.append(_cleaned(text) if cleanup else text)
+    return out
+
+
+def _cleaned(text: str) -> str:
+    for before, after in _CLEANUP:
+        text = text.replace(before, after)
+    return text
+
+
+_CLEANUP = (
+    *((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m")),
+    *((" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")),
+)
