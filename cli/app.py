@@ -19,16 +19,16 @@ from .command_types import Group
 from .reporting import this_command, with_option_names, write_event, write_message
 
 COMMANDS = {
-    "Make a tokenizer": {"cmd_train": ["train", "extend", "shrink"], "cmd_count": ["count", "merge-counts", "counts"]},
-    "Encode and decode": {"cmd_encode": ["encode", "combine", "decode"], "cmd_tokens": ["tokens"], "cmd_t2t": ["datagen"]},
-    "Look at tokenizers and texts": {
+    "Train": {"cmd_train": ["train", "extend", "shrink"], "cmd_count": ["count", "merge-counts", "counts"]},
+    "Encode": {"cmd_encode": ["encode", "combine", "decode"]},
+    "Inspect": {
         "cmd_info": ["info"],
         "cmd_show": ["show", "split", "explain"],
         "cmd_stats": ["stats"],
         "cmd_compare": ["compare", "report"],
     },
-    "Work with other tools": {"cmd_export": ["export", "verify"], "cmd_t2t": ["subword"]},
-    "Compile in advance": {"cmd_cache": ["warmup", "cache"]},
+    "Convert": {"cmd_export": ["export", "verify"], "cmd_tokens": ["tokens"]},
+    "More": {"cmd_t2t": ["subword", "datagen"], "cmd_cache": ["warmup", "cache"]},
 }
 """The modules of commands by headings, and their commands in the order in which help lists them."""
 

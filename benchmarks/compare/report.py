@@ -1,6 +1,6 @@
 """Render results: the tables of benchmarks/README.md and of docs/speed.md between their markers, and the chart.
 
-Both show the machine that was measured last; the figures of the others are in their files.
+Both show the machine with the most cases; docs/speed.md has tables of the others as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from . import chart
 from .corpora import ROOT
 from .markdown import number, table
-from .results import RESULTS, Record, read
+from .results import RESULTS, Record, case_key, read
 from .targets import NO_TARGETS, targets_block
 from .tools import TOOLS
 from .works import WORKS, Work, get_work
@@ -110,14 +110,21 @@ def machines_block(found: list[Measured]) -> str:
             f"measured until {last['date'][:10]}, commit {', '.join(commits)}."
         )
     versions: dict[str, str] = {}
-    for result in found[0].results:
-        versions[result["tool"]] = result["version"]
+    for measured in reversed(found):
+        for result in measured.results:
+            versions[result["tool"]] = result["version"]
     shown = {**{name: versions[name] for name in TOOLS if name in versions}, **found[0].last["libraries"]}
     lines.append(f"\nVersions: {', '.join(f'{name} {version}' for name, version in shown.items())}.")
     return "\n".join(lines)
 
 
-def findings_block(measured: Measured) -> str:
+def findings_block(found: list[Measured]) -> str:
+    """Return the findings of each machine."""
+    more = [f"On {one.machine['name']} ([tables](../docs/speed.md)):\n\n{findings_of(one)}" for one in found[1:]]
+    return "\n\n".join([findings_of(found[0]), *more])
+
+
+def findings_of(measured: Measured) -> str:
     """Return a line for each section: how many times faster bpejit is than each tool, over all cases."""
     lines = []
     for title, works in sections().items():
@@ -150,10 +157,10 @@ def range_of(values: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def corpora_block(measured: Measured) -> str:
+def corpora_block(found: list[Measured]) -> str:
     """Return a line that names the texts."""
     corpora: dict[str, Any] = {}
-    for result in measured.results:
+    for result in (one for measured in found for one in measured.results):
         corpus = result["case"].get("corpus")
         if isinstance(corpus, dict):
             corpora.setdefault(corpus["sha256"], corpus)
@@ -185,14 +192,23 @@ def tables_block(measured: Measured) -> str:
     return "\n\n".join(parts)
 
 
-def summary_block(measured: Measured) -> str:
-    """Return the block of docs/speed.md."""
+def other_machine(measured: Measured) -> list[str]:
+    """Return title, description and tables of a further machine, for docs/speed.md."""
+    tables = [section_table(measured, works) for works in sections().values()]
+    return [f"## On {measured.machine['name']}", described(measured), *filter(None, tables)]
+
+
+def described(measured: Measured) -> str:
+    """Return a sentence about a machine and its results."""
     last, machine = measured.last, measured.machine
     commit = last["commit"] + ("+" if last["dirty"] else "")
-    lines = [
-        f"{machine['name']}, {machine['instructions']}; {last['date'][:10]}, commit {commit}; medians of several runs.",
-        "Merges and ids are compared before they are timed.",
-    ]
+    return f"{machine['name']}, {machine['instructions']}; {last['date'][:10]}, commit {commit}; medians of several runs."
+
+
+def summary_block(found: list[Measured]) -> str:
+    """Return the block of docs/speed.md."""
+    measured, *others = found
+    lines = [described(measured), "Merges and ids are compared before they are timed."]
     if any(result["tool"] == "bpejit-avx2" for result in measured.results):
         lines.append("`bpejit-avx2` is bpejit on a processor without AVX-512 VBMI, measured with `BPEJIT_CPU=x86-64-v3`.")
     lines.append("[All figures](../benchmarks/README.md), and how they are measured.")
@@ -206,7 +222,7 @@ def summary_block(measured: Measured) -> str:
             rest += works
     if text := section_table(measured, rest, summary=True):
         parts.append(f"## Everything else\n\n{text}")
-    return "\n\n".join(parts)
+    return "\n\n".join(parts + [part for one in others for part in other_machine(one)])
 
 
 # ---- files
@@ -222,9 +238,9 @@ def replace_block(text: str, name: str, content: str) -> str:
 
 
 def machines(folder: Path) -> list[Measured]:
-    """Return the results of each machine, the latest first."""
+    """Return the results of each machine: the one with the most cases first, and of several such the latest."""
     found = [Measured(records, path.name) for path in sorted(folder.glob("*.jsonl")) if len(records := read(path)) > 1]
-    return sorted(found, key=lambda measured: measured.last["date"], reverse=True)
+    return sorted(found, key=lambda one: (len(set(map(case_key, one.results))), one.last["date"]), reverse=True)
 
 
 def render_page(text: str, found: list[Measured], targets: str = NO_TARGETS) -> str:
@@ -233,9 +249,9 @@ def render_page(text: str, found: list[Measured], targets: str = NO_TARGETS) -> 
     if found:
         blocks = {
             "machines": machines_block(found),
-            "findings": findings_block(found[0]),
+            "findings": findings_block(found),
             "tables": tables_block(found[0]),
-            "texts": corpora_block(found[0]),
+            "texts": corpora_block(found),
         }
     blocks["targets"] = targets
     for name, content in blocks.items():
@@ -245,7 +261,7 @@ def render_page(text: str, found: list[Measured], targets: str = NO_TARGETS) -> 
 
 def render_summary(text: str, found: list[Measured]) -> str:
     """Return docs/speed.md with its block filled."""
-    return replace_block(text, "benchmarks", summary_block(found[0]) if found else NO_RESULTS)
+    return replace_block(text, "benchmarks", summary_block(found) if found else NO_RESULTS)
 
 
 def render_files(folder: Path = RESULTS) -> None:

@@ -29,10 +29,9 @@ from bpejit.options import takes
 from bpejit.progress_bar import showing_progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
-from bpejit.storage.files import read_error, replacing
+from bpejit.storage.files import read_error, replacing, scratch_folder
 from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_output
 from bpejit.storage.remote import check_remote_output, fetch_file, is_remote, local_path
-from bpejit.storage.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.counting.table_streams import new_arrays
-from bpejit.engines.task_threads import TaskThreads
+from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.counting import interning, slots as slot_kernels
 from bpejit.process_memory import release
 

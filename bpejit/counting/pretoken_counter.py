@@ -13,7 +13,7 @@ import numpy as np
 from bpejit.arrays import Array, PretokenTable, huge_page_zeros, padded_text, touch_pages
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.table_streams import merge_streams, new_arrays, sort_blocks
-from bpejit.engines.task_threads import TaskThreads
+from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import NEED_SPACE, POSITION_MASK, TEXT_PADDING, WARMING_TEXT

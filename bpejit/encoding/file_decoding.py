@@ -20,8 +20,8 @@ from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
 from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
-from bpejit.tokenfiles.mapped_format import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
+from bpejit.tokenfiles.templates import MappedTokens
 
 _LEAST_BYTES = 1 << 17
 """Bytes of a first block for which a thread is started, which takes as long as writing them."""

@@ -7,7 +7,7 @@ An engine runs a *job* over chunks in one of two ways, with only a few chunks in
 
 To add an engine, write a class with these two methods (see `bpejit.engines.base.Engine`) and pass it to `register`. Functions
 and commands with an `engine` option then accept its name. This package imports nothing heavy before an engine is made, since
-the command line lists the names. `work_options` has the options. `task_threads` has threads for short tasks inside a stage,
+the command line lists the names. `work_options` has the options. `TaskThreads` in `threads` are for short tasks inside a stage,
 without chunks.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _engines: Registry[Engine] = Registry(
     "engine",
     {
-        "serial": ("bpejit.engines.serial:SerialEngine", "one worker in the calling thread"),
+        "serial": ("bpejit.engines.base:SerialEngine", "one worker in the calling thread"),
         "threads": ("bpejit.engines.threads:ThreadEngine", "a pool of threads"),
         "processes": ("bpejit.engines.processes:ProcessEngine", "a pool of processes"),
     },

@@ -1,4 +1,4 @@
-"""Protocols of engines, jobs and workers."""
+"""Protocols of engines, jobs and workers, and the engine with one worker, against which the others are tested."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from bpejit.corpus.blocks import AnyChunk
+
 
 Progress = Callable[[str, int, "int | None", str], None]
 """Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if
@@ -79,3 +80,23 @@ class Engine(Protocol):
 
     def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""
+
+
+class SerialEngine:
+    """Engine with one worker in the calling thread."""
+
+    def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
+        self.workers = 1
+
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in order."""
+        worker = job.start()
+        for chunk in chunks:
+            yield worker.run(chunk)
+
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
+        """Run all chunks in this thread."""
+        worker = job.start()
+        for chunk in chunks:
+            done(worker.run(chunk))
+        return [worker.finish()]

@@ -321,7 +321,7 @@ def _copied(url: str, *, error: type[BpejitError]) -> Iterator[tuple[Path, dict[
     """Yield the path of a copy, and the content of its files by their names beside it."""
     import tempfile  # not at the top: it takes 5 ms
 
-    from bpejit.storage.scratch import scratch_folder
+    from bpejit.storage.files import scratch_folder
 
     url = url.rstrip("/")
     parent, _, stem = url.rpartition("/")

@@ -16,10 +16,9 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, descr
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, claim_job
 from bpejit.jobs.folder_store import COMBINED, naming_output
 from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
-from bpejit.jobs.job_plan import JobPlan, JobResult
+from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, claim_job
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
 from bpejit.jobs.running import run_part

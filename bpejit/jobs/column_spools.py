@@ -22,7 +22,8 @@ from bpejit.corpus.kept_columns import (
     read_schema,
     stored_rows,
 )
-from bpejit.jobs.spools import GrowingFile, SpoolRecord
+from bpejit.jobs.job_folder import GrowingFile
+from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.arrow_columns import ColumnRows
 
 SCHEMA = "columns.schema"
@@ -155,17 +156,3 @@ class StoredColumns:
                 if start < batch.num_rows:
                     yield final_batch(batch.slice(start), self.known, final)
                 start = max(start - batch.num_rows, 0)
-
-
-def first_rows(records: Sequence[SpoolRecord]) -> list[int]:
-    """Return the number of the first row of each spool in its output, for all spools in order.
-
-    A document that continues in the next shard belongs to both.
-    """
-    found = []
-    following: dict[tuple[int, bool], int] = {}
-    for record in records:
-        start = following.get((record.output, record.aside), 0)
-        found.append(start)
-        following[record.output, record.aside] = start + record.documents - int(record.continues)
-    return found

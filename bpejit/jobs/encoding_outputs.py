@@ -19,12 +19,11 @@ from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.folder_store import COMBINED, FolderStore, naming_output
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
-from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, finished_manifest
+from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FilePairs, Finished, OutputNames, listed_outputs
-from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
-from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
-from bpejit.storage.scratch import scratch_folder
+from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
+from bpejit.storage.files import scratch_folder
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
 

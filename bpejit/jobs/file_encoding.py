@@ -18,8 +18,7 @@ from bpejit.engines import RAY, make_engine
 from bpejit.engines.base import Progress, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.document_tokens import DocumentTokens
-from bpejit.jobs.encode_job import encode_job
+from bpejit.jobs.encode_job import DocumentTokens, encode_job
 from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
 from bpejit.jobs.job_options import JobOptions

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit.engines import count_cpus
-from bpejit.jobs.column_spools import StoredColumns, first_rows
+from bpejit.jobs.column_spools import StoredColumns
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
-from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, check_spool, ends_path, ids_path, read_ends, read_spool
+from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_format import MappedFormat
+from bpejit.tokenfiles.templates import MappedFormat
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -257,7 +257,7 @@ class FinalFiles:
         names = self.names
         final = self.names.folder / FINAL
         final.mkdir(exist_ok=True)
-        firsts = first_rows(records)
+        firsts = _first_rows(records)
         missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
         if adopts(names.format):
             for record, _ in missing:
@@ -286,7 +286,7 @@ class FinalFiles:
                 if not ids_path(self._spools, record.number).exists():
                     raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
                 if not self._fresh:
-                    check_spool(self._spools, record, ids_path(self._spools, record.number), has_ends=self.has_ends)
+                    _check_spool(self._spools, record, ids_path(self._spools, record.number), has_ends=self.has_ends)
                 rows = None if columns is None else columns.rows(record, first)
                 growing = _Growing.begun(record, complete=True, columns=rows, busy=True, last=True)
                 self._growing[record.number] = growing
@@ -304,7 +304,7 @@ class FinalFiles:
         target = Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
         if not self._fresh:
-            check_spool(self._spools, record, source, has_ends=self.has_ends)
+            _check_spool(self._spools, record, source, has_ends=self.has_ends)
         self._place(record).mkdir(parents=True, exist_ok=True)
         described = Description(
             dtype=self.dtype.name,
@@ -318,9 +318,36 @@ class FinalFiles:
             documents_sha256=record.ends_sha256 if has_borders else None,
         )
         header = form.header(described)
-        ends = read_ends(ends_path(self._spools, record.number), 0, record.documents) if has_borders else iter(())
-        form.write_others(staged, described, ends)
+        form.write_others(staged, described, ends_path(self._spools, record.number))
         with source.open("r+b", buffering=0) as file:
             file.write(header)
             sync_file(file.fileno())
         source.replace(target)
+
+
+def _first_rows(records: Sequence[SpoolRecord]) -> list[int]:
+    """Return the number of the first row of each spool in its output, for all spools in order.
+
+    A document that continues in the next shard belongs to both.
+    """
+    found = []
+    following: dict[tuple[int, bool], int] = {}
+    for record in records:
+        start = following.get((record.output, record.aside), 0)
+        found.append(start)
+        following[record.output, record.aside] = start + record.documents - int(record.continues)
+    return found
+
+
+def _check_spool(folder: Path, record: SpoolRecord, ids_file: Path, *, has_ends: bool) -> None:
+    """Compare the content of a complete spool, whose ids are in a file, with its record.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+    if file_sha256(ids_file, start=record.position) != record.ids_sha256:
+        raise damaged(ids_file, folder=folder.parent)
+    path = ends_path(folder, record.number)
+    if has_ends and file_sha256(path) != record.ends_sha256:
+        raise damaged(path, folder=folder.parent)

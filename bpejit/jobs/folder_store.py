@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
-from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
@@ -28,7 +27,7 @@ from bpejit.jobs.job_folder import (
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints, manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Kept, Left, Store

@@ -23,11 +23,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bpejit.errors import OutputError
-from bpejit.storage.files import write_error
-from bpejit.storage.temporary import is_linked, name_new, remove, sync_file, sync_folders, taken, try_lock
+from bpejit.storage.files import SYNC_BYTES, write_error
+from bpejit.storage.temporary import is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
+from bpejit.tokenfiles.file_writer import Hasher
 
 JOB_FOLDER = ".bpejit-job"
 """The name of the folder of an unfinished job, or, beside a single output, its end."""
@@ -329,3 +330,98 @@ def folder_bytes(folder: Path) -> int:
             with suppress(OSError):
                 total += Path(parent, name).stat().st_size
     return total
+
+
+class GrowingFile:
+    """A file that is only appended to, with the hash of its content.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        Bytes of the content at the last checkpoint; what follows is cut off. 0 for a new file.
+    sha256 : str, optional
+        The hash of the content then.
+    position : int
+        Bytes before the content, space for a header.
+    alongside : bool
+        See `Hasher`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, or is shorter than it was.
+    OutputError
+        If it does not contain what it did.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        size: int = 0,
+        sha256: str | None = None,
+        *,
+        position: int = 0,
+        alongside: bool = True,
+    ) -> None:
+        self.path = path
+        self.size = self._synced = size
+        self._position = position
+        self._hasher = Hasher(alongside=alongside)
+        self._file: BinaryIO = path.open("r+b" if size else "wb", buffering=0)
+        try:
+            found = self._file.seek(0, 2)
+            if size and found < position + size:
+                raise OSError(None, f"it has {found} bytes, fewer than the {position + size} of the last checkpoint", str(path))
+            self._file.truncate(position + size)
+            self._file.seek(position)
+            if size:
+                self._hash_again()
+                if self.sha256 != sha256:
+                    raise damaged(path, folder=path.parent)
+        except BaseException:
+            self.close()
+            raise
+
+    def _hash_again(self) -> None:
+        data = self._file.read(_HASHED_BYTES)
+        while data:
+            with self._hasher.updating(memoryview(data)):
+                data = self._file.read(_HASHED_BYTES)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content."""
+        return self._hasher.hexdigest()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes, or the bytes of an array; a closed file is opened again.
+
+        Raises
+        ------
+        OSError
+        """
+        data = memoryview(data)
+        if not data.nbytes:  # it cannot be cast
+            return
+        data = data.cast("B")
+        if self._file.closed:
+            self._file = self.path.open("ab", buffering=0)
+        with self._hasher.updating(data):
+            _write_all(self._file, data)
+        self.size += data.nbytes
+        if self.size - self._synced >= SYNC_BYTES:
+            start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)
+            self._synced = self.size
+
+    def close(self) -> None:
+        """Close the file, which is not flushed to disk yet."""
+        self._hasher.close()
+        with suppress(OSError):
+            self._file.close()
+
+
+def _write_all(file: BinaryIO, data: memoryview) -> None:
+    done = 0
+    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
+        done += file.write(data[done:])

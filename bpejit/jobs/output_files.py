@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import job_folder, read_record, write_record
-from bpejit.jobs.job_manifest import FORMAT, find_difference, manifest_path
+from bpejit.jobs.job_records import FORMAT, find_difference, manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.exchange import Exchange, recover

@@ -17,15 +17,13 @@ from bpejit.corpus.fingerprints import modified_times
 from bpejit.engines.base import Engine, Job, Progress, remarks, report_details
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.beginning import begin_job, begun_fields, claim_job
-from bpejit.jobs.checkpoints import Checkpoints, read_checkpoint
 from bpejit.jobs.folder_store import FolderStore, naming_output
 from bpejit.jobs.job_folder import MANIFEST
-from bpejit.jobs.job_manifest import FOLDER_VERSION
-from bpejit.jobs.job_plan import JobPlan, JobResult
+from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, claim_job
+from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.storage.scratch import scratch_folder
+from bpejit.storage.files import scratch_folder
 
 if TYPE_CHECKING:
     from bpejit.jobs.url_store import UrlStore

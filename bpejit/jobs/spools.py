@@ -4,127 +4,31 @@ A spool is `<number>.ids`, little-endian ids, and `<number>.ends`, the ends of i
 the lengths of the last checkpoint belong to no finished unit, and are cut off when the job is resumed. If the ids are to become
 a token file without being copied, they follow space for its header. A checkpoint has the hashes of both files up to there,
 which are compared when a later run reads them.
+
+A sink divides a stream of encoded documents among spools: one for each output, shard and validation set.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.jobs.job_folder import damaged, file_sha256
-from bpejit.storage.files import SYNC_BYTES
-from bpejit.storage.temporary import start_sync
-from bpejit.tokenfiles.borders import EndReader
-from bpejit.tokenfiles.file_writer import Hasher
+from bpejit.jobs.job_folder import GrowingFile, damaged, file_sha256
+from bpejit.packed_tokens import pack_tokens
+from bpejit.tokenfiles.mapping import EndReader, read_ends
 
 END_DTYPE = np.dtype("<i8")
 
 BLOCK_TOKENS = 1 << 20
 """Number of ids that are read from a spool at a time."""
-
-_HASHED_BYTES = 1 << 20
-
-
-class GrowingFile:
-    """A file that is only appended to, with the hash of its content.
-
-    Parameters
-    ----------
-    path : Path
-    size : int
-        Bytes of the content at the last checkpoint; what follows is cut off. 0 for a new file.
-    sha256 : str, optional
-        The hash of the content then.
-    position : int
-        Bytes before the content, space for a header.
-    alongside : bool
-        See `Hasher`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, or is shorter than it was.
-    OutputError
-        If it does not contain what it did.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        size: int = 0,
-        sha256: str | None = None,
-        *,
-        position: int = 0,
-        alongside: bool = True,
-    ) -> None:
-        self.path = path
-        self.size = self._synced = size
-        self._position = position
-        self._hasher = Hasher(alongside=alongside)
-        self._file: BinaryIO = path.open("r+b" if size else "wb", buffering=0)
-        try:
-            found = self._file.seek(0, 2)
-            if size and found < position + size:
-                raise OSError(None, f"it has {found} bytes, fewer than the {position + size} of the last checkpoint", str(path))
-            self._file.truncate(position + size)
-            self._file.seek(position)
-            if size:
-                self._hash_again()
-                if self.sha256 != sha256:
-                    raise damaged(path, folder=path.parent)
-        except BaseException:
-            self.close()
-            raise
-
-    def _hash_again(self) -> None:
-        data = self._file.read(_HASHED_BYTES)
-        while data:
-            with self._hasher.updating(memoryview(data)):
-                data = self._file.read(_HASHED_BYTES)
-
-    @property
-    def sha256(self) -> str:
-        """The hash of the content."""
-        return self._hasher.hexdigest()
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append bytes, or the bytes of an array; a closed file is opened again.
-
-        Raises
-        ------
-        OSError
-        """
-        data = memoryview(data)
-        if not data.nbytes:  # it cannot be cast
-            return
-        data = data.cast("B")
-        if self._file.closed:
-            self._file = self.path.open("ab", buffering=0)
-        with self._hasher.updating(data):
-            _write_all(self._file, data)
-        self.size += data.nbytes
-        if self.size - self._synced >= SYNC_BYTES:
-            start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)
-            self._synced = self.size
-
-    def close(self) -> None:
-        """Close the file, which is not flushed to disk yet."""
-        self._hasher.close()
-        with suppress(OSError):
-            self._file.close()
-
-
-def _write_all(file: BinaryIO, data: memoryview) -> None:
-    done = 0
-    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
-        done += file.write(data[done:])
 
 
 @dataclass(frozen=True)
@@ -249,20 +153,6 @@ class Spool:
                 file.close()
 
 
-def check_spool(folder: Path, record: SpoolRecord, ids_file: Path, *, has_ends: bool) -> None:
-    """Compare the content of a complete spool, whose ids are in a file, with its record.
-
-    Raises
-    ------
-    OSError, OutputError
-    """
-    if file_sha256(ids_file, start=record.position) != record.ids_sha256:
-        raise damaged(ids_file, folder=folder.parent)
-    path = ends_path(folder, record.number)
-    if has_ends and file_sha256(path) != record.ends_sha256:
-        raise damaged(path, folder=folder.parent)
-
-
 def read_spool(
     folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, start: SpoolRecord | None = None
 ) -> Iterator[tuple[Array, Array]]:
@@ -292,9 +182,9 @@ def read_spool(
     ends_file = ends_path(folder, record.number)
     if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
         raise damaged(ends_file, folder=folder)
-    ends = EndReader(read_ends(ends_file, used, record.documents) if has_ends else iter(()))
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with path.open("rb") as file, ends_file.open("rb") if has_ends else nullcontext() as borders:
+        ends = EndReader(iter(()) if borders is None else read_ends(borders, used, record.documents))
         file.seek(record.position + begin * dtype.itemsize)
         for position in range(begin, max(record.tokens, begin + 1), BLOCK_TOKENS):  # once if there are no ids
             size = min(BLOCK_TOKENS, record.tokens - position)
@@ -308,11 +198,241 @@ def read_spool(
         raise damaged(path, folder=folder)
 
 
-def read_ends(path: Path, start: int, stop: int) -> Iterator[Array]:
-    """Yield the ends of the documents from `start` to `stop` in blocks, int64."""
-    with path.open("rb") as file:
-        file.seek(start * END_DTYPE.itemsize)
-        while start < stop and (data := file.read(min(stop - start, BLOCK_TOKENS) * END_DTYPE.itemsize)):
-            ends = np.frombuffer(data, END_DTYPE)
-            yield ends
-            start += ends.size
+CLOSED = "closed.jsonl"
+"""The records of complete spools, one a line. A checkpoint has the length of the file."""
+
+
+class SinkOptions(NamedTuple):
+    """How a stream is divided.
+
+    Parameters
+    ----------
+    dtype : np.dtype
+    has_ends : bool
+        Whether the ends of documents are written.
+    sides : tuple of bool
+        `(False,)`, or `(False, True)` if documents are set aside.
+    shard_tokens : int, optional
+        Minimum number of ids of a shard; None for a single one.
+    shard_exact : bool
+        Whether shards end after exactly that many ids, also in the middle of a document.
+    token_lengths : integers [ids], optional
+        The number of bytes of each token, if the bytes of text are to be counted by token.
+    ids_position : int
+        Bytes before the ids of a spool, space for a header.
+    """
+
+    dtype: np.dtype[Any]
+    has_ends: bool = True
+    sides: tuple[bool, ...] = (False,)
+    shard_tokens: int | None = None
+    shard_exact: bool = False
+    token_lengths: Array | None = None
+    ids_position: int = 0
+
+
+class SpoolSink:
+    """Writes streams of documents to spools.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    options : SinkOptions
+    state : dict, optional
+        The state at a checkpoint (see `state`); None to begin.
+    note : callable, optional
+        Called with the record of a spool that has grown, and with `complete=True` if it is complete.
+
+    Raises
+    ------
+    OSError
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        options: SinkOptions,
+        state: Mapping[str, Any] | None = None,
+        note: Callable[..., None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._note = note
+        self._options = options
+        self._open: dict[bool, Spool] = {}
+        self._completed: list[Path] = []
+        self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
+        self._next, self._output = (0, -1) if state is None else (int(state["next"]), int(state["output"]))
+        self._closed = GrowingFile(folder / CLOSED, *(() if state is None else (state["closed_bytes"], state["closed_sha256"])))
+        try:
+            for fields in () if state is None else state["open"]:
+                record = SpoolRecord(**fields["spool"])
+                self._open[record.aside] = self._new_spool(record)
+                self._in_document[record.aside] = bool(fields["in_document"])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed_sha256(self) -> str:
+        """The hash of the records of complete spools."""
+        return self._closed.sha256
+
+    def _new_spool(self, record: SpoolRecord) -> Spool:
+        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends)
+
+    def begin_output(self, output: int) -> None:
+        """Set the output of the next blocks; the spools of an earlier one are completed.
+
+        Raises
+        ------
+        OSError
+        """
+        if output == self._output:
+            return
+        self.finish()
+        self._output = output
+        for side in self._options.sides:
+            self._begin_shard(side, 0)
+
+    def _begin_shard(self, side: bool, shard: int) -> None:
+        self._open[side] = self._new_spool(
+            SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
+        )
+        self._next += 1
+
+    def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
+        """Append a block to the current output.
+
+        Parameters
+        ----------
+        side : bool
+            Whether the documents are set aside.
+        ids : uint16 or uint32 [tokens]
+        ends : int64 [documents]
+            Positions in `ids` where documents end.
+        n_bytes : int
+            Bytes of text, unless they are counted by token.
+
+        Raises
+        ------
+        OSError
+        """
+        for part, part_ends in self._cut(side, ids, ends):
+            spool = self._open[side]
+            lengths = self._options.token_lengths
+            if lengths is not None:
+                n_bytes = int(lengths[part].sum(dtype=np.int64))
+            spool.write(part, part_ends, n_bytes)
+            if self._note is not None:
+                self._note(spool.record)
+            if part.size > (int(part_ends[-1]) if part_ends.size else 0):
+                self._in_document[side] = True
+            elif part_ends.size:
+                self._in_document[side] = False
+
+    def _cut(self, side: bool, ids: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield the blocks of each shard; a new shard begins between two of them."""
+        limit = self._options.shard_tokens
+        while limit is not None and (ids.size or ends.size):
+            spool = self._open[side]
+            if self._in_document[side] and ends.size and ends[0] == 0:
+                yield ids[:0], ends[:1]
+                ends = ends[1:]
+                continue
+            # A shard that has reached its size ends as soon as something follows, so that the last one is never empty.
+            if spool.record.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
+                self._end_shard(side)
+                self._begin_shard(side, spool.record.shard + 1)
+                continue
+            room = limit - spool.record.tokens
+            n_ends = int(np.searchsorted(ends, room, side="left"))  # all before the limit, and the first one from there on
+            if self._options.shard_exact:
+                cut = min(room, ids.size)
+                n_ends += n_ends < ends.size and int(ends[n_ends]) == room
+            elif n_ends < ends.size:
+                cut = int(ends[n_ends])
+                n_ends += 1
+            else:
+                cut = ids.size
+            yield ids[:cut], ends[:n_ends]
+            ids, ends = ids[cut:], ends[n_ends:] - cut
+        if limit is None:
+            yield ids, ends
+
+    def _end_shard(self, side: bool) -> None:
+        spool = self._open.pop(side)
+        continues = self._in_document[side]
+        if continues and self._options.has_ends:
+            # The rest of the document is in the next shard; a file of documents contains no other ids.
+            spool.write(np.empty(0, spool.dtype), np.zeros(1, np.int64), 0)
+        spool.close()
+        # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
+        self._completed += spool.paths
+        record = spool.checkpoint(continues=continues)
+        self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
+        if self._note is not None:
+            self._note(record, complete=True)
+
+    def finish(self) -> None:
+        """Complete all spools.
+
+        Raises
+        ------
+        OSError
+        """
+        for side in [*self._open]:
+            self._end_shard(side)
+            self._in_document[side] = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        spools = [
+            {"spool": asdict(spool.checkpoint()), "in_document": self._in_document[side]} for side, spool in self._open.items()
+        ]
+        closed = {"closed_bytes": self._closed.size, "closed_sha256": self.closed_sha256}
+        return {"next": self._next, "output": self._output, **closed, "open": spools}
+
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+        completed, self._completed = self._completed, []
+        return [*completed, *(path for spool in self._open.values() for path in spool.paths), self._closed.path]
+
+    def close(self) -> None:
+        """Close all files, without completing the spools."""
+        for spool in self._open.values():
+            spool.close()
+        self._closed.close()
+
+
+def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = None) -> list[SpoolRecord]:
+    """Return the records of the complete spools of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    size : int, optional
+        Bytes of the file that are read; by default all.
+    sha256 : str, optional
+        The hash of these bytes, if another run has written them.
+
+    Raises
+    ------
+    OSError
+    OutputError
+        If they are not those that were written.
+    """
+    data = (folder / CLOSED).read_bytes()[:size]
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise damaged(folder / CLOSED, folder=folder)
+    return [SpoolRecord(**json.loads(line)) for line in data.splitlines()]
+
+
+def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
+    """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
+    lengths = np.zeros(vocab_size, np.int64)
+    strings, numbers = pack_tokens(tokens)
+    lengths[numbers] = np.diff(strings.starts)
+    for text, number in special_tokens.items():
+        lengths[number] = len(text.encode("utf-8", "surrogateescape"))
+    return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths

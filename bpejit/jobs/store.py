@@ -1,7 +1,7 @@
 """Where a job keeps its parts until its outputs appear, and the states in which a run may find them.
 
 A `Store` is a folder (`bpejit.jobs.folder_store`), which has locks and renames, or a URL (`bpejit.jobs.url_store`): an object
-store has neither, but creates an object on the condition that there is none. `bpejit.jobs.beginning` decides by a store alone
+store has neither, but creates an object on the condition that there is none. `bpejit.jobs.job_plan` decides by a store alone
 what happens to what an earlier run left.
 
 What a kill leaves, and what the next run of the same job does with `resume=True`:

@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
-from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     JOB_FOLDER,
@@ -39,13 +38,13 @@ from bpejit.jobs.job_folder import (
     sealed,
     unsealed,
 )
-from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.job_records import checked_checkpoint, identify_part, manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Kept, Left, Store
+from bpejit.storage.files import scratch_folder
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
-from bpejit.storage.scratch import scratch_folder
 
 PART_UNITS = 16
 """Least number of units of a part, if a single machine divides a job: 1 GiB of input with units of 64 MiB."""

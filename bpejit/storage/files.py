@@ -1,8 +1,12 @@
-"""Read and write whole files, so that a failed or interrupted run leaves existing files unchanged.
+"""Read and write whole files, so that a failed or interrupted run leaves existing files unchanged; folders for temporary files.
 
 Output is written to a temporary file in the folder of its target, flushed to disk, and renamed to the target at the end.
 Several files that belong together are replaced in one exchange (see `bpejit.storage.exchange`). A killed process leaves hidden
 temporary files, which the next run that writes to the folder removes (see `bpejit.storage.temporary`).
+
+A scratch folder is named `.<name>.bpejit-<boot>-<random>.scratch`, and contains a file `lock`, on which the process holds a
+lock. If the lock of a folder of this boot is free, its process has ended, and the next run that creates a folder in the same
+place removes it.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +24,18 @@ from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.temporary import LOCKS, hidden, is_linked, lock, remove, start_sync, sync_file, sync_folders
+from bpejit.storage.temporary import (
+    LOCKS,
+    hidden,
+    is_linked,
+    is_this_boot,
+    lock,
+    remove,
+    start_sync,
+    sync_file,
+    sync_folders,
+    taken,
+)
 
 StrPath = str | os.PathLike[str]
 
@@ -214,23 +231,6 @@ class OutputFile:
         except OSError as cause:
             raise self._error(cause) from cause
 
-    def read_at(self, position: int, size: int) -> bytes:
-        """Return bytes that were written. Not for devices and pipes.
-
-        Raises
-        ------
-        OutputError
-            If reading fails.
-        """
-        assert self._file is not None
-        try:
-            self._file.seek(position)
-            data = self._file.read(size)
-            self._file.seek(0, os.SEEK_END)
-        except OSError as cause:
-            raise self._error(cause) from cause
-        return data
-
     def _flush(self) -> None:
         """Flush the content to disk."""
         assert self._file is not None
@@ -377,3 +377,67 @@ def _create_folder(folder: Path) -> None:
         raise OutputError(
             f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
         ) from cause
+
+
+_SCRATCH = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.scratch", re.DOTALL)
+
+_SCRATCH_LOCK = "lock"
+
+
+@contextmanager
+def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Create a hidden folder for temporary files, and remove it with its content when the context exits.
+
+    Parameters
+    ----------
+    parent : Path
+        An existing folder.
+    name : str
+        Part of the name of the new folder.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be created.
+    """
+    remove_scratch(parent)
+    folder, descriptor = _create(parent, name)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _create(parent: Path, name: str) -> tuple[Path, int]:
+    while True:
+        folder = hidden(parent / name, "scratch")
+        try:
+            folder.mkdir(mode=0o700)
+            descriptor = os.open(folder / _SCRATCH_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        except FileNotFoundError as cause:
+            if not parent.is_dir():
+                raise write_error(str(folder), cause) from cause
+            continue  # another run removed the new folder as a leftover
+        except OSError as cause:
+            raise write_error(str(folder), cause) from cause
+        lock(descriptor)
+        if is_linked(descriptor):
+            return folder, descriptor
+        os.close(descriptor)
+
+
+def remove_scratch(parent: Path) -> None:
+    """Remove the folders for temporary files that ended processes of this machine left in `parent`."""
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            found = _SCRATCH.fullmatch(entry.name)
+            if found is None or not is_this_boot(found[1]) or not entry.is_dir(follow_symlinks=False):
+                continue
+            folder = parent / entry.name
+            with taken(folder / _SCRATCH_LOCK) as free:
+                if free:
+                    shutil.rmtree(folder, ignore_errors=True)
+                elif free is None:  # its process ended before it made the lock
+                    with suppress(OSError):
+                        folder.rmdir()

@@ -15,7 +15,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.extras import import_extra
-from bpejit.storage.scratch import scratch_folder
+from bpejit.storage.files import scratch_folder
 
 StrPath = str | os.PathLike[str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, overload
@@ -17,7 +17,7 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.description import END_DTYPE, Description, description_path
+from bpejit.tokenfiles.description import END_DTYPE, Description, Dtypes, description_path
 
 if TYPE_CHECKING:
     from bpejit.tokenfiles.file_writer import TokenFileWriter
@@ -297,7 +297,7 @@ class TokenFileFormat(ABC):
     name: ClassVar[str]
     suffix: ClassVar[str]
     other_suffixes: ClassVar[tuple[str, ...]] = ()
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]]
+    dtypes: ClassVar[Dtypes]
     stores_documents: ClassVar[bool] = False
     own_columns: ClassVar[tuple[str, ...]] = ()
 
@@ -368,7 +368,7 @@ class TokenFileFormat(ABC):
         return Path(path).suffix == self.suffix
 
 
-def choose_dtype(dtypes: Mapping[str, np.dtype[Any]], dtype: str, vocab_size: int) -> np.dtype[Any]:
+def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
     """Return the dtype of a token file.
 
     Parameters

@@ -8,19 +8,17 @@ little-endian, and there are no headers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
-from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import DTYPES, Description
-from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
-from bpejit.tokenfiles.mapping import map_ids, regular_size
+from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
+from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _END = np.dtype("<u8")
 
@@ -38,7 +36,7 @@ class DatatroveFormat(MappedFormat):
 
     name = "datatrove"
     suffix = ".ds"
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    dtypes: ClassVar[Dtypes] = DTYPES
     stores_documents = True
     states_dtype = False
 
@@ -57,9 +55,13 @@ class DatatroveFormat(MappedFormat):
         """Return the index and the metadata."""
         return [_index_path(path), _metadata_path(path)]
 
-    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> EndWriter:  # noqa: ARG002
-        """Return the writer of both."""
-        return EndWriter(*files)
+    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+        """Write both."""
+        index, metadata = files
+        for some in ends():
+            index.write(some.data)
+        name = f"bpejit:{fields.tokenizer_sha256 or 'unknown'}|{DTYPES[fields.dtype].itemsize}"
+        metadata.write(f"{name}\n{fields.tokens}\n{_readable(fields.tokens)}".encode())
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if there is no index."""
@@ -69,23 +71,6 @@ class DatatroveFormat(MappedFormat):
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format, and an index."""
         return Path(path).suffix == self.suffix and _index_path(path).exists()
-
-
-class EndWriter:
-    """Write an `.index` file, and the metadata at the end."""
-
-    def __init__(self, index: OutputFile, metadata: OutputFile) -> None:
-        self._index = index
-        self._metadata = metadata
-
-    def write(self, ends: Array) -> None:
-        """Append the ends of documents, int64 [documents], as positions in the token file."""
-        self._index.write(ends.astype(_END).data)
-
-    def finish(self, fields: Description) -> None:
-        """Write the metadata."""
-        name = f"bpejit:{fields.tokenizer_sha256 or 'unknown'}|{DTYPES[fields.dtype].itemsize}"
-        self._metadata.write(f"{name}\n{fields.tokens}\n{_readable(fields.tokens)}".encode())
 
 
 def _read_index(path: Path, n_tokens: int) -> Borders:

@@ -30,6 +30,7 @@ import dataclasses
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,13 @@ BIN_FORMAT = "bin"
 
 BYTE_ORDER = "little"
 
-DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+Dtypes = Mapping[str, np.dtype[Any]]
+"""Little-endian dtypes by their names."""
+
+DTYPES: Dtypes = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 """The dtypes of files without a dtype of their own."""
 
-ALL_DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name).newbyteorder("<") for name in ("uint8", "uint16", "int32", "uint32", "int64")
-}
+ALL_DTYPES: Dtypes = {name: np.dtype(name).newbyteorder("<") for name in ("uint8", "uint16", "int32", "uint32", "int64")}
 """The dtypes that a description can name."""
 
 END_DTYPE = np.dtype("<i8")

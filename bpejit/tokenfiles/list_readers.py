@@ -270,7 +270,7 @@ def list_column(schema: Any, path: Path) -> tuple[str, str]:
     found = {}
     types = arrow_module("pyarrow", f"the columns of `{path}`").types
     for field in schema:
-        name = str(field.type.value_type) if types.is_list(field.type) or types.is_large_list(field.type) else None
+        name = str(field.type.value_type) if types.is_list(field.type) or types.is_large_list(field.type) else ""
         if name in ALL_DTYPES:
             found[field.name] = name
     column = COLUMN if COLUMN in found else next(iter(found), COLUMN)

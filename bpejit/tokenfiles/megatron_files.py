@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,10 +22,9 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_file
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.description import ALL_DTYPES, Description
-from bpejit.tokenfiles.mapped_format import FileLayout, MappedFormat
-from bpejit.tokenfiles.mapping import map_ids, regular_size
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
+from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _MAGIC = b"MMIDIDX\x00\x00"
 
@@ -63,7 +62,7 @@ class MegatronFormat(MappedFormat):
     magic = _MAGIC
     suffix = ".bin"
     other_suffixes = (".idx",)
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
+    dtypes: ClassVar[Dtypes] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
     stores_documents = True
 
     def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
@@ -85,65 +84,32 @@ class MegatronFormat(MappedFormat):
         """Return the index."""
         return [idx_path(path)]
 
-    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> SequenceIndexWriter:
-        """Return the writer of the index."""
-        return SequenceIndexWriter(files[0], dtype)
+    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+        """Write the index, with each document as one sequence; raise TokenFileError if a document is too long."""
+        (index,) = files
+        n_documents = fields.documents or 0
+        index.write(_HEADER.pack(_MAGIC, 1, _CODES[fields.dtype], n_documents, n_documents + 1))
+        begin = 0
+        for some in ends():
+            lengths = np.diff(some, prepend=begin)
+            begin = int(some[-1])
+            if int(lengths.max()) > _LONGEST:
+                raise TokenFileError(
+                    f"a document has {int(lengths.max())} ids, and the format megatron counts them with 31 bits; "
+                    f"expected at most {_LONGEST}: divide the document, or choose another format"
+                )
+            index.write(lengths.astype(_LENGTH).data)
+        begin = 0
+        for some in ends():
+            starts = np.concatenate([[begin], some[:-1]]) * ALL_DTYPES[fields.dtype].itemsize
+            index.write(starts.astype(_NUMBER).data)
+            begin = int(some[-1])
+        for start in range(0, n_documents + 1, _BLOCK):
+            index.write(np.arange(start, min(start + _BLOCK, n_documents + 1), dtype=_NUMBER).data)
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has an index."""
         return super().is_like(idx_path(path))
-
-
-class SequenceIndexWriter:
-    """Write an `.idx` file, with each document as one sequence.
-
-    Parameters
-    ----------
-    file : OutputFile
-        An empty file.
-    dtype : np.dtype
-        Of the ids.
-    """
-
-    def __init__(self, file: OutputFile, dtype: np.dtype[Any]) -> None:
-        self._file = file
-        self._dtype = dtype
-        self._previous_end = 0
-        file.write(bytes(_HEADER.size))
-
-    def write(self, ends: Array) -> None:
-        """Append the ends of documents, int64 [documents], as positions in the token file.
-
-        Raises
-        ------
-        TokenFileError
-            If a document is too long.
-        """
-        if not ends.size:
-            return
-        lengths = np.diff(ends, prepend=self._previous_end)
-        self._previous_end = int(ends[-1])
-        if int(lengths.max()) > _LONGEST:
-            raise TokenFileError(
-                f"a document has {int(lengths.max())} ids, and the format megatron counts them with 31 bits; "
-                f"expected at most {_LONGEST}: divide the document, or choose another format"
-            )
-        self._file.write(lengths.astype(_LENGTH).data)
-
-    def finish(self, fields: Description) -> None:
-        """Write what follows the lengths, and the header."""
-        index = self._file
-        n_documents = fields.documents or 0
-        position = 0
-        for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
-            size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize
-            lengths = np.frombuffer(index.read_at(_HEADER.size + start * _LENGTH.itemsize, size), _LENGTH)
-            ends = position + np.cumsum(lengths, dtype=np.int64) * self._dtype.itemsize
-            index.write(np.concatenate([[position], ends[:-1]]).astype(_NUMBER).data)
-            position = int(ends[-1])
-        for start in range(0, n_documents + 1, _BLOCK):
-            index.write(np.arange(start, min(start + _BLOCK, n_documents + 1), dtype=_NUMBER).data)
-        index.write_at_start(_HEADER.pack(_MAGIC, 1, _CODES[self._dtype.name], n_documents, n_documents + 1))
 
 
 class SequenceIndex(Borders):

@@ -19,11 +19,11 @@ TEXT_FORMAT = "text"
 _formats: Registry[TokenFileFormat] = Registry(
     "token file format",
     {
-        "bin": ("bpejit.tokenfiles.bin_files:BinFormat", "ids without a header, as nanoGPT reads them"),
-        "npy": ("bpejit.tokenfiles.npy_files:NpyFormat", "a NumPy array"),
+        "bin": ("bpejit.tokenfiles.array_files:BinFormat", "ids without a header, as nanoGPT reads them"),
+        "npy": ("bpejit.tokenfiles.array_files:NpyFormat", "a NumPy array"),
         "megatron": ("bpejit.tokenfiles.megatron_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
         "parquet": ("bpejit.tokenfiles.arrow_files:ParquetFormat", "a row per document"),
-        "llmc": ("bpejit.tokenfiles.llmc_files:LlmcFormat", "ids after the header of llm.c"),
+        "llmc": ("bpejit.tokenfiles.array_files:LlmcFormat", "ids after the header of llm.c"),
         "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE with FILE.index and FILE.metadata"),
         "arrow": ("bpejit.tokenfiles.arrow_files:ArrowFormat", "a row per document, mapped into memory"),
         TEXT_FORMAT: ("bpejit.tokenfiles.text_files:TextFormat", "numbers, a line per document"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenStream
-from bpejit.tokenfiles.borders import Borders
-from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import DTYPES, Description
+from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_format import MappedTokens
+from bpejit.tokenfiles.mapping import Borders
+from bpejit.tokenfiles.templates import DescribedFormat, MappedTokens
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
@@ -58,7 +57,7 @@ class TextFormat(DescribedFormat):
     name = "text"
     suffix = ".ids"
     other_suffixes = (".txt",)
-    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
+    dtypes: ClassVar[Dtypes] = {_DTYPE: DTYPES[_DTYPE]}
     stores_documents = True
     streams = True
     writer_type = TextWriter

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable, touch_pages
 from bpejit.counting.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
-from bpejit.engines.task_threads import TaskThreads
+from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.constants import NEED_SPACE, WORD_BITS
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
 

@@ -19,7 +19,7 @@ from bpejit.arrays import padded_text
 from bpejit.counting import spilling
 from bpejit.counting.spilling import SpilledRuns, SpillingCounter, SpillSettings, spill_settings
 from bpejit.errors import OptionError, OutputError
-from bpejit.storage.scratch import remove_scratch, scratch_folder
+from bpejit.storage.files import remove_scratch, scratch_folder
 from bpejit.storage.temporary import hidden
 
 

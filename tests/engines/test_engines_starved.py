@@ -23,7 +23,7 @@ from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes
 from bpejit.errors import EngineError
 from bpejit.tokenfiles import file_writer
-from bpejit.tokenfiles.bin_files import BinFormat
+from bpejit.tokenfiles.array_files import BinFormat
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
 

@@ -75,7 +75,7 @@ def test_commands_accept_registered_engine(rotating: str, tmp_path: Path) -> Non
 
 
 def test_engine_by_location() -> None:
-    engines.register("other", "bpejit.engines.serial:SerialEngine")
+    engines.register("other", "bpejit.engines.base:SerialEngine")
     try:
         assert engines.engine_names() == ("serial", "threads", "processes", "other")
         assert make_engine("other", 4).workers == 1

@@ -14,7 +14,7 @@ from helpers.token_files import byte_tokenizer, write_documents
 
 import bpejit
 from bpejit.errors import BpejitError
-from bpejit.tokenfiles import format_names, list_columns, load_format
+from bpejit.tokenfiles import arrow_files, format_names, load_format
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.description import description_path
 from tests.faults.area import WrongError
@@ -41,7 +41,7 @@ def prepare(folder: Path) -> Shared:
     case = random.Random(1)
     documents = [[case.randrange(257) for _ in range(case.choice([0, 1, 5, 40, 200]))] for _ in range(150)]
     tokenizer = byte_tokenizer()
-    list_columns.GROUP_TOKENS = 2500
+    arrow_files.GROUP_TOKENS = 2500
     for name in [*format_names(), "parquet packed", "arrow packed"]:
         (folder / "sources" / name).mkdir(parents=True)
         options: dict[str, Any] = {"pack": 64} if "packed" in name else {}

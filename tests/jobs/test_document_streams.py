@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bpejit.jobs.document_tokens import DocumentChoice, DocumentTokens, draw_documents
+from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, draw_documents
 from bpejit.jobs.job_folder import sync_paths
-from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
-from bpejit.jobs.spools import END_DTYPE, ends_path, ids_path, read_spool
+from bpejit.jobs.spools import END_DTYPE, SinkOptions, SpoolSink, ends_path, ids_path, read_closed, read_spool
 
 Documents = list[list[int]]
 DTYPE = np.dtype("<u2")

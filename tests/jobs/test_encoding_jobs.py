@@ -325,7 +325,7 @@ def test_failed_worker_and_full_disk_keep_finished_units(
                 raise OSError(28, "No space left on device")
             file.write(data)
 
-        patch.setattr("bpejit.jobs.spools._write_all", full)
+        patch.setattr("bpejit.jobs.job_folder._write_all", full)
         with pytest.raises(OutputError, match=r"cannot write `tokens\.bin`: the disk is full"):
             tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT)
     report = tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT)

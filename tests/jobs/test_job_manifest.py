@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from bpejit.jobs.job_manifest import finished_manifest
+from bpejit.jobs.job_records import finished_manifest
 
 PATHS = st.text(alphabet='{}", :\\\nabpath', max_size=30) | st.sampled_from(
     ['}, {"path": ', '"}, {', "}, {", '{"path": "a"}, {"path": ']

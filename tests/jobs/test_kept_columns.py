@@ -20,7 +20,7 @@ from helpers.input_forms import json_lines
 import bpejit
 from bpejit.errors import CorpusError, OptionError
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.tokenfiles import list_columns
+from bpejit.tokenfiles import arrow_files
 
 END = "<|endoftext|>"
 UNIT = {"unit_bytes": 1500, "chunk_bytes": 300}
@@ -288,7 +288,7 @@ def test_values_of_any_type(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None
 def test_groups_end_when_columns_are_large(
     tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_columns, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(arrow_files, "GROUP_BYTES", 1000)
     records = [{"text": "t", "x": "y" * (k % 9 * 100)} for k in range(40)]
     write_input(tmp_path / "a.jsonl", records)
     files = []
@@ -302,7 +302,7 @@ def test_groups_end_when_columns_are_large(
 
 
 def test_converted_columns(tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_columns, "GROUP_ROWS", 10)
+    monkeypatch.setattr(arrow_files, "GROUP_ROWS", 10)
     records = rows()
     write_input(tmp_path / "a.parquet", records)
     names = ["id", "tags", "meta", "text"]

@@ -18,7 +18,7 @@ from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 import bpejit
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs import url_store
-from bpejit.jobs.job_manifest import begun_manifest
+from bpejit.jobs.job_records import begun_manifest
 from bpejit.jobs.url_store import UrlStore
 from bpejit.tokenfiles import format_names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from benchmarks.compare import __main__ as command, chart, corpora, machine, mea
 from benchmarks.compare.processes import JobError, run_job, thread_limits
 from benchmarks.compare.targets import NO_TARGETS, ROWS, TARGET_TOOLS, is_target, target_works, targets_block, targets_table
 from benchmarks.compare.tools import TOOLS, CannotError, get_tool
+from benchmarks.compare.tools._toktier import published_file
 from benchmarks.compare.works import WORKS, Case, Metric, Work, get_work
 from benchmarks.compare.works.split import Split
 
@@ -203,13 +205,45 @@ def test_tool_agrees_with_bpejit(name: str, toy: measure.Context) -> None:
             try:
                 _, result = work.job(tool, params)
             except CannotError:
-                assert name in ("quicktok", "toktok-rs")  # they support their own vocabularies only
+                assert name in ("quicktok", "toktok-rs", "toktier")  # they support their own vocabularies only
                 continue
             assert np.array_equal(result, work.job(ours, params)[1])
         else:
             environment = thread_limits(case.threads)
             more = {"environment": environment, "save": None, "memory": False, "timeout": 100.0}
             assert work.run(tool, params, **more)["digest"] == work.run(ours, params, **more)["digest"]
+
+
+# The SHA-256 of `tokenizer.json` of allenai/Olmo-3-1025-7B and of openai/gpt-oss-120b.
+PUBLISHED_FILES = {
+    "cl100k": "73fd5254624f39a88e3faac6a8e11300fc3c735ed37880d4f4f08db898eaecca",
+    "o200k": "0614fe83cadab421296e664e1f48f4261fa8fef6e03e63bb75c20f38e37d07d3",
+}
+
+
+def published_vocabulary(name: str, folder: Path) -> vocabularies.Vocabulary:
+    read_shared(f"vocabs/{vocabularies.RANK_FILES[name]}.tiktoken")
+    return vocabularies.Vocabularies(folder).get(name)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["cl100k", pytest.param("o200k", marks=pytest.mark.slow)])
+def test_files_for_toktier_are_the_published_ones(name: str, tmp_path: Path) -> None:
+    written = published_file(published_vocabulary(name, tmp_path))
+    assert hashlib.sha256(written).hexdigest() == PUBLISHED_FILES[name]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", PUBLISHED_FILES)
+def test_toktier_agrees_with_bpejit(name: str, tmp_path: Path, toy: measure.Context) -> None:
+    tool, ours = get_tool("toktier"), get_tool("bpejit")
+    if tool.version() is None:
+        pytest.skip("toktier is not installed: make bench")
+    vocabulary = published_vocabulary(name, tmp_path)
+    params = {"vocabulary": vocabulary.params(), "path": str(toy.corpus().path), "n_bytes": toy.corpus().n_bytes, "threads": 1}
+    for work in map(get_work, ("encode", "halves", "documents")):
+        assert np.array_equal(work.job(tool, params)[1], work.job(ours, params)[1])
 
 
 def test_tool_without_package_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +258,7 @@ def test_tools_take_part_by_their_methods() -> None:
     assert "tokenizers-1.0" not in takes_part["train"]
     encoders = {"tiktoken", "tokenizers", "tokenizers-1.0", "gigatoken", "snaptokens", "fastokens", "quicktok", "toktok-rs"}
     for work in ("encode", "halves", "documents"):
-        assert encoders <= takes_part[work]
+        assert encoders | {"toktier"} <= takes_part[work]
         assert not {"rustbpe", "gigabpe", "plain-python", "regex"} & takes_part[work]
     assert takes_part["encode_documents"] == {"bpejit", "bpejit-avx2", "gigatoken", "datatrove", "megatron-scheme"}
     assert takes_part["split"] == {"bpejit", "bpejit-avx2", "regex"}
@@ -458,6 +492,23 @@ def test_latest_machine_is_first(tmp_path: Path) -> None:
     results.write(tmp_path / "b.jsonl", {**MACHINE, "name": "old"}, [result("bpejit", 1.0)])
     results.write(tmp_path / "c.jsonl", MACHINE, [])
     assert [measured.machine["name"] for measured in report.machines(tmp_path)] == ["new", "old"]
+
+
+def test_machine_with_most_cases_is_first(tmp_path: Path) -> None:
+    cases = [result("bpejit", 1.0), result("bpejit", 3.0, corpus="cjk"), result("bpeasy", 4.0)]
+    results.write(tmp_path / "a.jsonl", {**MACHINE, "name": "old"}, cases)
+    tools = [result(tool, seconds, date="2026-02-01T00:00Z") for tool, seconds in (("bpejit", 2.0), ("rustbpe", 5.0))]
+    results.write(tmp_path / "b.jsonl", {**MACHINE, "name": "new"}, tools)
+    found = report.machines(tmp_path)
+    assert [measured.machine["name"] for measured in found] == ["old", "new"]
+    main, other = report.render_summary(report.SUMMARY.read_text(), found).split("## On new\n")
+    assert "| prose, 10 KB, 500 tokens | 1.00, 10.0 MB | 4.00, 40.0 MB |" in main
+    assert "new, AVX2; 2026-02-01, commit abc; medians of several runs." in other
+    assert "| prose, 10 KB, 500 tokens | 2.00, 20.0 MB | 5.00, 50.0 MB |" in other
+    page = report.render_page(report.PAGE.read_text(), found)
+    assert "- Training: bpeasy 4.00.\n\nOn new ([tables](../docs/speed.md)):\n\n- Training: rustbpe 2.50.\n" in page
+    assert "rustbpe 1, bpeasy 1" in page
+    assert "2.00, 20.0 MB" not in page
 
 
 def test_committed_tables_match_committed_results() -> None:

@@ -24,7 +24,7 @@ from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.files import replacing, replacing_all
 from bpejit.storage.temporary import boot_name, hidden
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
-from bpejit.tokenfiles.bin_files import BinFormat
+from bpejit.tokenfiles.array_files import BinFormat
 from bpejit.tokenfiles.opening import open_tokens
 
 pytestmark = [needs_fork, pytest.mark.slow]

@@ -360,7 +360,7 @@ def test_vocabulary_size_is_checked_without_tokenizer(work):
 
 
 def test_large_blocks_are_hashed_in_parallel(tmp_path: Path) -> None:
-    from bpejit.tokenfiles.bin_files import BinFormat
+    from bpejit.tokenfiles.array_files import BinFormat
 
     ids = np.arange(1 << 17, dtype=np.uint32) % 5000
     with BinFormat().writer(tmp_path / "t", vocab_size=5000, tokenizer_sha256="a" * 64) as writer:

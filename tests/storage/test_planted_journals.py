@@ -19,7 +19,7 @@ from bpejit.jobs.output_files import LINKS, remove_links
 from bpejit.model import Model
 from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.temporary import boot_name
-from bpejit.tokenfiles.bin_files import BinFormat
+from bpejit.tokenfiles.array_files import BinFormat
 
 MODEL = Model(tokens={byte: bytes([byte]) for byte in range(256)}, merges=[], unicode="16.0")
 NUMBER = "0123456789ab"

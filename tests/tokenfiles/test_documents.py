@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.borders import document_index_path
+from bpejit.tokenfiles.mapping import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
 FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "text")

@@ -15,7 +15,7 @@ from helpers.token_files import HASH, write_documents
 
 import bpejit
 from bpejit.errors import OptionError, OutputError, TokenFileError
-from bpejit.tokenfiles import list_columns, llmc_files, load_format, megatron_files
+from bpejit.tokenfiles import array_files, arrow_files, load_format, megatron_files
 from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
 pa = pytest.importorskip("pyarrow")
@@ -122,7 +122,7 @@ def test_llmc_layout(tmp_path: Path, vocab_size: int, dtype: str, magic: int, ve
 
 
 def test_llmc_counts_ids_with_31_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llmc_files, "_LIMIT", 6)
+    monkeypatch.setattr(array_files, "_LIMIT", 6)
     with pytest.raises(TokenFileError, match=r"cannot write more than 5 ids .* `shard_tokens=`"):
         write_documents(tmp_path / "t.bin", DOCUMENTS, name="llmc")
     assert files(tmp_path) == set()
@@ -345,8 +345,8 @@ def test_lists_are_read_by_pyarrow(tmp_path: Path, name: str, vocab_size: int, d
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("rows", [2, 100])
 def test_groups_do_not_depend_on_blocks(tmp_path: Path, name: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_columns, "GROUP_TOKENS", 4)
-    monkeypatch.setattr(list_columns, "GROUP_ROWS", rows)
+    monkeypatch.setattr(arrow_files, "GROUP_TOKENS", 4)
+    monkeypatch.setattr(arrow_files, "GROUP_ROWS", rows)
     documents = [[number] * (number % 6) for number in range(30)]
     for block in (1, 2, 7, 100):
         write_documents(tmp_path / str(block), documents, name=name, block=block)
@@ -472,7 +472,7 @@ def test_without_pyarrow(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", LISTS)
 def test_too_long_document_for_lists(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_columns, "_LONGEST", 2)
+    monkeypatch.setattr(arrow_files, "_LONGEST", 2)
     with pytest.raises(TokenFileError, match="3 ids, and the lists of the format"):
         write_documents(tmp_path / "t", [[1, 2, 3]], name=name)
     assert files(tmp_path) == set()
@@ -482,7 +482,7 @@ def test_too_long_document_for_lists(tmp_path: Path, name: str, monkeypatch: pyt
 @pytest.mark.parametrize("group", [1, 12, 1000])
 def test_packed_rows(tmp_path: Path, name: str, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ids in order, in rows of four, with the documents, or parts of documents, in each row."""
-    monkeypatch.setattr(list_columns, "GROUP_TOKENS", group)
+    monkeypatch.setattr(arrow_files, "GROUP_TOKENS", group)
     documents = [[number] * (number * 7 % 6) for number in range(1, 20)]
     ids = [number for document in documents for number in document]
     contents = set()

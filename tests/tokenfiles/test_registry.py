@@ -20,8 +20,8 @@ from bpejit.registry import AUTO
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs
 from bpejit.tokenfiles import format_descriptions, format_names, load_format, register, unregister
+from bpejit.tokenfiles.array_files import BinFormat
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.bin_files import BinFormat
 from bpejit.tokenfiles.description import DTYPES
 from bpejit.tokenfiles.opening import format_of, recognized_format
 
@@ -203,7 +203,7 @@ def test_formats_that_cannot_be_registered(location: Any) -> None:
 
 
 def test_location_is_imported_on_first_use() -> None:
-    register("other", "bpejit.tokenfiles.bin_files:BinFormat")
+    register("other", "bpejit.tokenfiles.array_files:BinFormat")
     try:
         assert type(load_format("other")) is BinFormat
         assert format_descriptions()["other"] == ""

@@ -19,8 +19,8 @@ from hypothesis import given, strategies as st
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
+from bpejit.tokenfiles.array_files import BinFormat
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.bin_files import BinFormat
 from bpejit.tokenfiles.description import DTYPES, description_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 from bpejit.tokenfiles.registry import format_names

@@ -15,6 +15,7 @@ TOOLS = {
     "fastokens": ("_fastokens", "Fastokens"),
     "quicktok": ("_quicktok", "Quicktok"),
     "toktok-rs": ("_toktok", "Toktok"),
+    "toktier": ("_toktier", "Toktier"),
     "tiktoken": ("_tiktoken", "Tiktoken"),
     "tokenizers": ("_tokenizers", "HuggingFace"),
     "tokenizers-1.0": ("_tokenizers_next", "HuggingFaceNext"),

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 class Documents(Halves):
     name = "documents"
     about = "The same with a list of the documents, through the batch call."
-    unit = "MB/s, first half / second half"
     method = "encode_batch"
 
     def cases(self, context: Context) -> Iterable[Case]:
@@ -39,6 +38,3 @@ class Documents(Halves):
 
     def label(self, key: Record) -> str:
         return f"documents, {threads_label(key['threads'])}, {key['vocabulary']}, {text_label(key['corpus'])}"
-
-    def in_readme(self, key: Record) -> bool:
-        return key["threads"] == 1 and key["vocabulary"] in ("gpt2", "trained")

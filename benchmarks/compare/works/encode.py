@@ -31,7 +31,7 @@ class Encode(Work):
     section = "Encoding in memory"
     about = """The first pass over a text with a fresh cache, and later passes over the same text, on one thread. Each tool
     gets its preferred form of the text and returns its fastest result; tools without a cache get a prefix of the
-    text. toktier is left out, since it knows 15 tokenizers by name, none of them one of these, and reads no files."""
+    text."""
     metrics = (Metric("first_mb_s", "MB/s, first pass", True), Metric("later_mb_s", "later passes", True))
     memory = True
     shows_memory = False

@@ -23,6 +23,7 @@ class Halves(Encode):
     section = "Encoding more text"
     about = """The first half of a text with a fresh cache, and then the second half with the same tokenizer: its cache is
     warm, but it has not seen this text."""
+    unit = "MB/s, first half / second half"
     metrics = (Metric("first_mb_s", "MB/s, first half", True), Metric("second_mb_s", "second half", True))
 
     def cases(self, context: Context) -> Iterable[Case]:
@@ -56,9 +57,6 @@ class Halves(Encode):
 
     def label(self, key: Record) -> str:
         return f"text, {key['vocabulary']}, {text_label(key['corpus'])}"
-
-    def in_readme(self, key: Record) -> bool:
-        return False
 
 
 def texts(context: Context) -> Iterator[tuple[Vocabulary, Corpus]]:

@@ -15,9 +15,9 @@ from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, FunctionJob, Job
 from bpejit.errors import OptionError
+from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink
 from bpejit.jobs.job_totals import AnyChunker
-from bpejit.jobs.spools import GrowingFile
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.generation_job import (

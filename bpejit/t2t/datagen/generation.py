@@ -11,8 +11,12 @@ from bpejit.options import takes
 from bpejit.storage.files import StrPath
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_files import load_problem
-from bpejit.t2t.datagen.problem_generation import GenerationReport as GenerationReport, generate, join_dataset as join_dataset
-from bpejit.t2t.datagen.problems import Text2TextProblem
+from bpejit.t2t.datagen.problems import (
+    GenerationReport as GenerationReport,
+    Text2TextProblem,
+    generate,
+    join_dataset as join_dataset,
+)
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT
 
 if TYPE_CHECKING:

@@ -1,20 +1,247 @@
-"""Problems: what a data set consists of and how it is encoded, under the published names of Tensor2Tensor.
+"""Problems as programs describe them, under the published names of Tensor2Tensor, and the generation of their data sets.
 
 A program describes a problem by a subclass of `Text2TextProblem`, `Text2SelfProblem` or `Text2ClassProblem`, with properties
 and methods of the published names. Problems whose samples are in files are described by a TOML file
-(`bpejit.t2t.datagen.problem_files`).
+(`bpejit.t2t.datagen.problem_files`). `generate` plans the data set of a problem, finds its vocabularies, runs the job, and
+reports.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from bpejit.errors import OptionError, shorten
+from bpejit import arguments
+from bpejit.corpus.fingerprints import identify_inputs
+from bpejit.corpus.sources import Source
+from bpejit.engines import AUTO
+from bpejit.engines.base import Progress
+from bpejit.engines.work_options import checked_work
+from bpejit.errors import OptionError, OutputError, shorten
+from bpejit.jit.listening import working_time
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
-from bpejit.storage.files import StrPath
-from bpejit.t2t.datagen.problem_declaration import DatasetSplit as DatasetSplit, Problem, VocabType as VocabType
-from bpejit.t2t.datagen.problem_generation import generate
+from bpejit.jobs.job_plan import JobResult, slice_units
+from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
+from bpejit.jobs.url_store import UrlStore
+from bpejit.storage.files import StrPath, creating_folder, scratch_folder
+from bpejit.storage.outputs import InputFiles
+from bpejit.storage.remote import is_remote, local_path
+from bpejit.t2t.datagen.dataset_job import DatasetPlan
+from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
+from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
+from bpejit.t2t.datagen.problem_declaration import (
+    DatasetSplit as DatasetSplit,
+    Problem,
+    VocabType as VocabType,
+    generated_chunks,
+    labels_of,
+)
+from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
+from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
+from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
+from bpejit.t2t.record_formats.base import RecordFormat
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 from bpejit.t2t.text_encoders import ClassLabelEncoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationReport(JobReport):
+    """Result of `generate_data`, with the fields of `JobReport`.
+
+    Parameters
+    ----------
+    vocabularies : tuple of Path or str
+        The vocabulary files; empty after `bpejit.combine`.
+    examples, ids : int
+        Examples written, and ids in them before packing; those of the part, if other parts are missing. After a dry run they
+        are expected from a sample, and 0 if a vocabulary does not exist or samples are made by a Python class.
+    new_vocabularies : tuple of Path or str
+        After a dry run, the vocabularies that do not exist.
+    stages : dict of str to float
+        Those of `JobReport`, and `vocabulary`; shards are shuffled in `finish`, which is not part of the expected time.
+    """
+
+    vocabularies: tuple[Path | str, ...] = ()
+    examples: int
+    ids: int
+    new_vocabularies: tuple[Path | str, ...] = ()
+
+
+def generate(
+    problem: Problem,
+    data_dir: StrPath,
+    options: JobOptions,
+    *,
+    tmp_dir: StrPath | None = None,
+    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
+    strict: bool = False,
+    max_memory: int = SHUFFLE_MEMORY,
+    dry_run: bool = False,
+    **work: Any,
+) -> GenerationReport:
+    """Generate the data set of a problem; the other parameters are the same as for `bpejit.generate_data`.
+
+    Parameters
+    ----------
+    options : JobOptions
+        Of the job: the seed, the part, and what is resumed or replaced.
+    """
+    begun = working_time()
+    work = checked_work({"workers": None, "engine": AUTO, "ray_address": None} | work)
+    report = work["report"]
+    strict = arguments.flag("strict", strict)
+    max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
+    dry_run = arguments.flag("dry_run", dry_run)
+    form = load_record_format(format)
+    given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
+    remote = UrlStore(f"{given.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(given) else None
+    wanted = vocabulary_names(problem)
+    with ExitStack() as stack:
+        # The next run removes what a process that was killed leaves.
+        temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
+        scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
+        folder = Path(given) if remote is None else Path(temporary) / "data"
+        names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
+        planned = working_time()
+        if not dry_run:
+            if not options.resume:  # otherwise a data set that exists may be the same one
+                store = remote or FolderStore(names.out, per_input=False)
+                store.check(names, InputFiles([source.path for source in sources]), overwrite=options.overwrite)
+            stack.enter_context(creating_folder(folder))
+        if remote is not None:
+            fetch_vocabularies(remote, wanted, folder)
+        missing = [name for name in wanted if not (folder / name).exists()]
+        vocabularies = find_vocabularies(problem, folder, scratch, report, build=not dry_run)
+        if remote is not None and not dry_run:
+            store_vocabularies(remote, wanted, folder)
+        stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
+        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, remote)
+        paths = _report_paths([folder / name for name in wanted], remote)
+        where = work["workers"], work["engine"], work["ray_address"]
+        if dry_run:
+            result, seconds = plan_anywhere(plan, *where, estimated=vocabularies is not None)
+            new = _report_paths([folder / name for name in missing], remote)
+            found = _report(result, seconds, paths, options.part)
+            return replace(found, stages={}, new_vocabularies=new)
+        result = run_anywhere(plan, *where, report)
+    result.seconds.plan += stages.pop("plan")
+    found = _report(result, working_time() - begun, paths, options.part)
+    return replace(found, stages={**stages, **found.stages})
+
+
+def _report_paths(paths: Sequence[Path], remote: UrlStore | None) -> tuple[Path | str, ...]:
+    """Return paths in the folder of the data, or their URLs."""
+    return tuple(paths) if remote is None else tuple(f"{remote.base}/{path.name}" for path in paths)
+
+
+def _report(
+    result: JobResult,
+    seconds: float,
+    vocabularies: tuple[Path | str, ...] = (),
+    part: tuple[int, int] | None = None,
+) -> GenerationReport:
+    totals, fields = result.totals, report_fields(result, part)
+    return GenerationReport(vocabularies=vocabularies, examples=totals.documents, ids=totals.tokens, seconds=seconds, **fields)
+
+
+def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
+    """Join the parts of a data set; see `bpejit.combine`. `out` is the folder of the data, or its URL, and the name."""
+    result = join_parts(out, DatasetOutputs.of_job, overwrite=overwrite, report=report)
+    return _report(result, result.seconds.finish)
+
+
+def plan_samples(
+    problem: Problem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
+) -> tuple[DatasetOutputs, list[SampleUnit], list[Source]]:
+    """Divide the samples of a data set into units; `folder` is that of the data, and `scratch` that of temporary files.
+
+    Returns
+    -------
+    names : DatasetOutputs
+    units : list of SampleUnit
+    sources : list of Source
+        The inputs of a problem that a file describes.
+
+    Raises
+    ------
+    CorpusError
+        If an input cannot be read, or files that are paired line by line have different numbers of lines.
+    OptionError
+        If an input is a pipe.
+    """
+    splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
+    names = DatasetOutputs(folder / problem.dataset_filename(), splits, form.suffix)
+    chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
+    units: list[SampleUnit] = []
+    read: list[Source] = []
+    for index, (split, _) in enumerate(splits if problem.is_generate_per_split else splits[:1]):
+        inputs = problem.inputs_of(split)
+        if inputs is None:
+            layout = Layout(problem.text_features, strict=strict, chunk_bytes=chunk_bytes)
+            chunks = partial(generated_chunks, layout, problem, split, str(folder), str(scratch))
+            units.append(SampleUnit(len(units), index, chunks, None))
+            continue
+        sources = inputs.sources()
+        read += [source for some in sources for source in some]
+        pipes = [source.path for source in read if source.size is None]
+        if pipes:
+            raise OptionError(
+                f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a "
+                "file first"
+            )
+        layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
+        units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
+    return names, units, read
+
+
+def plan_dataset(
+    problem: Problem,
+    names: DatasetOutputs,
+    units: list[SampleUnit],
+    sources: list[Source],
+    vocabularies: Mapping[str, FeatureVocabulary],
+    options: JobOptions,
+    form: str,
+    max_memory: int,
+    remote: UrlStore | None,
+) -> DatasetPlan:
+    """Return the plan of a data set."""
+    n_shards = [shards for _, shards in names.splits]
+    firsts = [sum(n_shards[:index]) for index in range(len(n_shards))]
+    slots = tuple(zip(firsts, n_shards, strict=True)) if problem.is_generate_per_split else ((0, sum(n_shards)),)
+    prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
+    settings = GenerationSettings(
+        slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
+    )
+    labels = labels_of(problem)
+    job = {
+        "data_set": problem.dataset_filename(),
+        "format": form,
+        "splits": [list(split) for split in names.splits],
+        "divides_samples": not problem.is_generate_per_split and len(names.splits) > 1,
+        "vocab_type": problem.vocab_type,
+        "vocabularies": {
+            name: {"sha256": vocabulary.sha256, "vocab_size": vocabulary.vocab_size}
+            for name, vocabulary in vocabularies.items()
+        },
+        "labels": None if labels is None else list(labels),
+        "prefixes": prefixes,
+        "packed_length": settings.packed_length,
+        "packed_spacing": settings.packed_spacing,
+        "shuffled": settings.reorders,
+        "seed": options.seed,
+        "unit_bytes": options.unit_bytes,
+        "inputs": identify_inputs(sources),
+    }
+    mine = slice_units(units, options.part)
+    return DatasetPlan(names, job, options, units, mine, remote, vocabularies, settings, max_memory)
 
 
 class Text2TextProblem(Problem):

@@ -16,7 +16,7 @@ from bpejit.errors import OutputError
 from bpejit.extras import import_extra
 from bpejit.t2t.example_arrays import read_examples
 from bpejit.t2t.record_formats.base import ByteOutput, RecordFormat, RecordWriter
-from bpejit.tokenfiles.list_columns import Sink
+from bpejit.tokenfiles.arrow_files import Sink
 
 GROUP_IDS = 1 << 20
 """A group of rows ends with the first example after so many ids of all features, or after `GROUP_EXAMPLES`."""

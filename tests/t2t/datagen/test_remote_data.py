@@ -242,7 +242,7 @@ def test_remote_vocabularies(storage: Storage, work: Path, monkeypatch: pytest.M
     assert storage.files() == snapshot(Path("local"))
     monkeypatch.setattr(UrlStore, "list_files", lambda _, url: [])
     with pytest.raises(OutputError, match=rf"stored a different vocabulary `.*/{name}`"):
-        monkeypatch.setattr("bpejit.t2t.datagen.problem_generation.fetch_vocabularies", lambda *_: None)
+        monkeypatch.setattr("bpejit.t2t.datagen.problems.fetch_vocabularies", lambda *_: None)
         bpejit.generate_data(problem_of(), storage.url, **UNIT, overwrite=True)
 
 

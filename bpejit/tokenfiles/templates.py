@@ -1,30 +1,137 @@
-"""The template of formats whose ids are one array in a file, which is mapped into memory.
+"""The templates of formats: whose files have a description, and whose ids are one array in a file, which is mapped into memory.
 
-A format states where the ids begin, its header, what it reads before the ids, and how the borders of documents are stored; the
-template writes, opens and checks its files. A job writes ids into a file with space for the header, and `write_others` makes
-a token file of it, so that ids are written once.
+A format of the second kind states where the ids begin, its header, what it reads before the ids, and how the borders of
+documents are stored; the template writes, opens and checks its files. A job writes ids into a file with space for the header,
+and `write_others` makes a token file of it, so that ids are written once.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
-from bpejit.tokenfiles.borders import Borders, DocumentIndexWriter, EndReader, document_index_path, read_document_index
-from bpejit.tokenfiles.described_format import DescribedFormat
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path, write_description
+from bpejit.errors import OutputError, TokenFileError
+from bpejit.storage.files import OutputFile, StrPath, read_error, replacing, write_error
+from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, TokenReader, choose_dtype, document_number
+from bpejit.tokenfiles.description import (
+    DTYPES,
+    END_DTYPE,
+    Description,
+    check_description,
+    described_format,
+    description_path,
+    read_description,
+    write_description,
+)
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapping import map_ids
+from bpejit.tokenfiles.mapping import (
+    Borders,
+    EndReader,
+    document_index_path,
+    map_ids,
+    read_document_index,
+    read_ends,
+    regular_size,
+    write_document_index,
+)
+
+
+class DescribedFormat(TokenFileFormat):
+    """A format whose files have a description.
+
+    Attributes
+    ----------
+    writer_type : type
+    magic : bytes
+        The first bytes of the files, by which they are recognized. Without, it is their suffix.
+    states_dtype : bool
+        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
+        description first.
+    streams : bool
+        Whether ids can be written to a stream, without a description.
+    """
+
+    writer_type: ClassVar[type[TokenFileWriter]]
+    magic: ClassVar[bytes] = b""
+    states_dtype: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+
+    def main_file(self, path: StrPath) -> StrPath:
+        """Return the file with the ids."""
+        return path
+
+    def border_files(self, path: StrPath) -> list[Path]:  # noqa: ARG002
+        """Return further files, with the borders of documents."""
+        return []
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the file with the ids, those with the borders of documents, and the description."""
+        main = self.main_file(path)
+        return [main, *self.border_files(main), description_path(main)]
+
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
+        return choose_dtype(self.dtypes, dtype, vocab_size)
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or is like one and has no description."""
+        found = described_format(self.main_file(path))
+        return self.is_like(path) if found is None else found == self.name
+
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file without a description may be one of this format."""
+        if not self.magic:
+            return Path(path).suffix == self.suffix
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(len(self.magic)) == self.magic
+        except OSError:
+            return False
+
+    def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
+        """Return a writer (see `TokenFileFormat.writer`), to which some formats give more options (see `token_writer`)."""
+        return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> TokenReader:
+        """Open a token file, checked against its description if there is one."""
+        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        if dtype is not None and not self.states_dtype:
+            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        fields = read_description(path)  # first, because it may complete or undo an interrupted run
+        size = regular_size(path)
+        if fields is not None:
+            asked = None if self.states_dtype else dtype
+            check_description(
+                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        return self.read(path, size, fields, dtype)
+
+    @abstractmethod
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
+        """Return an open token file, or raise TokenFileError.
+
+        Parameters
+        ----------
+        path : Path
+            The file with the ids.
+        size : int
+            Of this file, in bytes.
+        fields : Description, optional
+            Its description.
+        dtype : str, optional
+            The dtype that is expected.
+        """
 
 
 class MappedTokens(TokenReader):
@@ -162,39 +269,50 @@ class FileLayout(NamedTuple):
     borders: Borders | None = None
 
 
-class BorderWriter(Protocol):
-    """Writes the files with the borders of documents."""
-
-    def write(self, ends: Array) -> None:
-        """Append the ends of documents, int64 [documents], as positions in the token file."""
-
-    def finish(self, fields: Description) -> None:
-        """Write what follows the last end, or precedes the first."""
+Ends = Callable[[], Iterator[Array]]
+"""Yields the ends of all documents in blocks, int64, as positions in the token file; the last is the number of ids."""
 
 
 class MappedWriter(TokenFileWriter):
     """Write a token file in a format with one array of ids."""
 
     form: MappedFormat
-    _borders: BorderWriter | None = None
+    _ends: BinaryIO | None = None
 
     def _begin(self) -> None:
         self._data.write(bytes(self.form.ids_position))
         if self._has_documents:
-            self._borders = self.form.border_writer(self._others[:-1], self.dtype)
+            import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
+
+            with self._naming_output():
+                self._ends = tempfile.TemporaryFile(dir=Path(self._name).absolute().parent)  # noqa: SIM115 - closed at the end
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         self.form.check_size(self.n_tokens)
         super()._append(ids, ends)
-        if self._borders is not None and ends is not None:
-            self._borders.write(ends)
+        if self._ends is not None and ends is not None:
+            with self._naming_output():
+                self._ends.write(ends.astype(END_DTYPE, copy=False).data)
 
     def _finish(self) -> None:
         fields = self._fields()
-        if self._borders is not None:
-            self._borders.finish(fields)
+        if self._ends is not None:
+            with self._naming_output(), self._ends as file:
+                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
         if self.form.ids_position:
             self._data.write_at_start(self.form.header(fields))
+
+    def _abandon(self) -> None:
+        if self._ends is not None:
+            self._ends.close()
+
+    @contextmanager
+    def _naming_output(self) -> Iterator[None]:
+        """Raise errors of the file of ends, which has no name, as errors of the output."""
+        try:
+            yield
+        except OSError as cause:
+            raise cause if isinstance(cause, OutputError) else write_error(self._name, cause) from cause
 
 
 class MappedFormat(DescribedFormat):
@@ -246,9 +364,9 @@ class MappedFormat(DescribedFormat):
         """Return the files with the borders of documents."""
         return [document_index_path(path)]
 
-    def border_writer(self, files: Sequence[OutputFile], dtype: np.dtype[Any]) -> BorderWriter:  # noqa: ARG002
-        """Return what writes the borders of documents to empty files."""
-        return DocumentIndexWriter(files[0])
+    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+        """Write the borders of documents into empty files."""
+        write_document_index(files[0], fields.documents or 0, ends())
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if they are not stored.
@@ -279,7 +397,7 @@ class MappedFormat(DescribedFormat):
             borders = self.find_borders(path, fields, int(ids.size))
         return MappedTokens(path, ids, fields, borders, found.position)
 
-    def write_others(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+    def write_others(self, path: Path, fields: Description, ends: Path) -> None:
         """Write the files of a token file except that with the ids, and flush them to disk.
 
         Parameters
@@ -287,8 +405,8 @@ class MappedFormat(DescribedFormat):
         path : Path
             The token file.
         fields : Description
-        ends : iterator of int64 [documents]
-            The ends of documents as positions in the file, if `fields` has their number. The last is the number of ids.
+        ends : Path
+            The file with the ends of documents as int64 alone, which is read if `fields` has their number.
 
         Raises
         ------
@@ -298,9 +416,6 @@ class MappedFormat(DescribedFormat):
         if fields.documents is not None:
             with ExitStack() as stack:
                 files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
-                borders = self.border_writer(files, ALL_DTYPES[fields.dtype])
-                for some in ends:
-                    borders.write(some)
-                borders.finish(fields)
+                self.write_borders(files, fields, partial(read_ends, stack.enter_context(ends.open("rb"))))
         with replacing(description_path(main)) as file:
             file.write(write_description(fields))
