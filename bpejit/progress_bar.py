@@ -15,6 +15,10 @@ from bpejit.jit.listening import in_notebook, working_time
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar, TaskID
 
+Progress = Callable[[str, int, "int | None", str], None]
+"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if
+unknown."""
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

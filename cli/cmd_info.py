@@ -12,7 +12,7 @@ from bpejit.registry import AUTO
 
 from . import shared_options as shared
 from .command_types import command
-from .progress import counted, format_bytes
+from .progress import counted, format_bytes, watch
 from .reporting import write_report
 from .text_output import quoted
 
@@ -92,7 +92,8 @@ def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, 
     if _is_token_file(path, dtype, token_format, verify=verify):
         from bpejit.tokenfiles.opening import describe_tokens
 
-        fields = describe_tokens(path, dtype=dtype, format=token_format, verify=verify)
+        with watch() as progress:
+            fields = describe_tokens(path, dtype=dtype, format=token_format, verify=verify, progress=progress)
         write_report(fields, lambda: token_file_rows(fields))
         return
     model = tokenizer.load().model

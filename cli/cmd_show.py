@@ -257,14 +257,7 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 @shared.flag("--stats", help="Show the most frequent and the longest pre-tokens instead.")
 @shared.flag("--list", is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit.")
 @shared.input_options
-def split(
-    *,
-    inputs: tuple[str, ...],
-    count: int | None,
-    stats: bool,
-    reading: dict[str, Any],
-    **splitting: Any,
-) -> None:
+def split(*, inputs: tuple[str, ...], count: int | None, stats: bool, reading: dict[str, Any], **splitting: Any) -> None:
     """Show the pre-tokens of a text under a split pattern.
 
     INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`.

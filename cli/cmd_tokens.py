@@ -158,15 +158,16 @@ def verify(
     if corpus and tokenizer is None:
         raise click.UsageError("`--corpus` needs the tokenizer that the file was encoded with: give `--tokenizer`")
     has_hash, lines = True, []
-    if tokenizer is not None:
-        decoder = tokenizer.load()
-        file = open_tokens(path, format=token_format, tokenizer_sha256=decoder.sha256, vocab_size=decoder.vocab_size)
-        if corpus:
-            checked = check_corpus(decoder, file, corpus, Contents(**reading))
-            added = f", and {checked.added:,} special tokens were added" if checked.added else ""
-            lines.append(f"`{path}` decodes to the corpus of {checked.bytes:,} bytes{added}")
-            has_hash = file.ids_sha256 is not None
-    fields = describe_tokens(path, format=token_format, verify=has_hash)
+    with watch() as progress:
+        if tokenizer is not None:
+            decoder = tokenizer.load()
+            file = open_tokens(path, format=token_format, tokenizer_sha256=decoder.sha256, vocab_size=decoder.vocab_size)
+            if corpus:
+                n_bytes, n_added = check_corpus(decoder, file, corpus, Contents(**reading), progress=progress)
+                added = f", and {n_added:,} special tokens were added" if n_added else ""
+                lines.append(f"`{path}` decodes to the corpus of {n_bytes:,} bytes{added}")
+                has_hash = file.ids_sha256 is not None
+        fields = describe_tokens(path, format=token_format, verify=has_hash, progress=progress)
     if has_hash:
         lines.append(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
     if this_command().json:

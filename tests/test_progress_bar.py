@@ -33,15 +33,17 @@ def test_functions_show_a_bar_for_each_stage(monkeypatch, tmp_path):
     (tmp_path / "text.txt").write_text("some words " * 999)
     tokenizer = bpejit.train(tmp_path / "text.txt", vocab_size=265, progress=True)
     assert "merge" in terminal.getvalue()
-    calls = {
-        "encode": lambda: tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "ids.bin", progress=True),
-        "decode": lambda: tokenizer.decode_file(tmp_path / "ids.bin", tmp_path / "copy.txt", progress=True),
-        "count": lambda: bpejit.count(tmp_path / "text.txt", out=tmp_path / "counts", progress=True),
-        "write": lambda: bpejit.merge_counts([tmp_path / "counts"], tmp_path / "merged", progress=True),
-        "verify": lambda: bpejit.verify(tokenizer, tmp_path / "text.txt", against="tiktoken", progress=True),
-        "against": lambda: bpejit.stats(tokenizer, tmp_path / "text.txt", against=tokenizer, progress=True),
-    }
-    for stage, call in calls.items():
+    calls = [
+        ("encode", lambda: tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "ids.bin", progress=True)),
+        ("decode", lambda: tokenizer.decode_file(tmp_path / "ids.bin", tmp_path / "copy.txt", progress=True)),
+        ("convert", lambda: bpejit.convert_tokens(tmp_path / "ids.bin", tmp_path / "ids.npy", progress=True)),
+        ("verify", lambda: bpejit.open_tokens(tmp_path / "ids.bin").verify(progress=True)),
+        ("count", lambda: bpejit.count(tmp_path / "text.txt", out=tmp_path / "counts", progress=True)),
+        ("write", lambda: bpejit.merge_counts([tmp_path / "counts"], tmp_path / "merged", progress=True)),
+        ("verify", lambda: bpejit.verify(tokenizer, tmp_path / "text.txt", against="tiktoken", progress=True)),
+        ("against", lambda: bpejit.stats(tokenizer, tmp_path / "text.txt", against=tokenizer, progress=True)),
+    ]
+    for stage, call in calls:
         terminal.seek(0)
         terminal.truncate()
         call()

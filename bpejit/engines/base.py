@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bpejit.progress_bar import Progress as Progress
+
 if TYPE_CHECKING:
     from bpejit.corpus.blocks import AnyChunk
-
-
-Progress = Callable[[str, int, "int | None", str], None]
-"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if
-unknown."""
 
 
 def remarks(report: Progress) -> Callable[[str], None]:

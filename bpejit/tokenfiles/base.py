@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
+from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.description import END_DTYPE, Description, Dtypes, description_path
 
@@ -180,8 +181,9 @@ class TokenReader(ABC):
         for ids in self.stored_blocks(size):
             yield as_uint32(ids, self.path)
 
-    def verify(self) -> None:
-        """Read the whole file and compare it with its description.
+    @showing_progress
+    def verify(self, *, progress: Progress | bool | None = None) -> None:
+        """Read the whole file and compare it with its description. `progress` is as for `bpejit.train`.
 
         Raises
         ------
@@ -189,6 +191,7 @@ class TokenReader(ABC):
             If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
             description has no hash of the ids, or the borders are wrong.
         """
+        report = arguments.progress(progress)
         description = self.description
         described = description_path(self.path)
         if description is None or description.ids_sha256 is None:
@@ -199,13 +202,16 @@ class TokenReader(ABC):
         of_ids = hashlib.sha256()
         of_ends = hashlib.sha256()
         largest = -1
-        smallest = 0
+        smallest = done = 0
+        report("verify", done, self.n_tokens, "tokens")
         for ids, ends in self._blocks_with_ends():
             of_ids.update(ids.data)
             if ends is not None:
                 of_ends.update(ends.astype(END_DTYPE, copy=False).data)
             largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
             smallest = min(smallest, int(ids.min(initial=0)))
+            done += ids.size
+            report("verify", done, self.n_tokens, "tokens")
         for what, found_hash, expected in (
             ("ids", of_ids.hexdigest(), description.ids_sha256),
             ("borders of documents", of_ends.hexdigest(), description.documents_sha256),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.errors import OptionError, TokenFileError
-from bpejit.progress_bar import showing_progress
+from bpejit.errors import TokenFileError
+from bpejit.progress_bar import Progress, showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
@@ -56,7 +55,7 @@ def convert_tokens(
     separator: int | None = None,
     pack: int | None = None,
     overwrite: bool = False,
-    progress: Callable[[str, int, int | None, str], None] | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> Conversion:
     """Write the ids and documents of a token file to a new one in another format, block by block.
 
@@ -101,7 +100,7 @@ def convert_tokens(
         If the suffix of `out` belongs to another format, or to none and `format` is `auto`.
     """
     path = arguments.path("path", path, error=TokenFileError)
-    out = arguments.path("out", out, error=OptionError)
+    out = arguments.path("out", out)
     separator = arguments.optional_whole_number("separator", separator, least=0)
     dtype = arguments.string("dtype", dtype)
     input_dtype = arguments.optional_string("input_dtype", input_dtype)
@@ -116,7 +115,7 @@ def convert_tokens(
     except TokenFileError as error:
         raise TokenFileError(str(error).replace("`dtype=", "`input_dtype=")) from error
     if tokens.ids_sha256 is not None:
-        tokens.verify()  # the new file has a hash of its own, which would not tell that the old one was damaged
+        tokens.verify(progress=report)  # the new file has a hash of its own, which would not tell that the old one was damaged
     has_borders = tokens.n_documents is not None or separator is not None
     vocab_size = tokens.vocab_size
     if vocab_size is None:

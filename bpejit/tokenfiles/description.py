@@ -142,7 +142,8 @@ def read_description(path: StrPath) -> Description | None:
             f"`{described}` is not the description of a token file: `format` is {found}; expected {FORMAT!r}: "
             "move the file away and pass `dtype=`"
         )
-    version = fields.get("format_version")
+    get = fields.get
+    version = get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
         raise TokenFileError(
             f"`{described}` has format version {version}, and this bpejit reads versions up to {FORMAT_VERSION}; "
@@ -151,32 +152,32 @@ def read_description(path: StrPath) -> Description | None:
     unknown = version == 2 and "tokenizer_sha256" in fields and fields["tokenizer_sha256"] is None
     for key, valid, expected in (
         ("format_version", type(version) is int and version in (1, 2), "1 or 2"),
-        ("file_format", isinstance(fields.get("file_format"), str) == (version == 2), "the name of a format in version 2 only"),
-        ("dtype", fields.get("dtype") in tuple(ALL_DTYPES if version == 2 else DTYPES), "'uint16' or 'uint32'"),
-        ("byte_order", fields.get("byte_order") == BYTE_ORDER, repr(BYTE_ORDER)),
-        ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
+        ("file_format", isinstance(get("file_format"), str) == (version == 2), "the name of a format in version 2 only"),
+        ("dtype", get("dtype") in tuple(ALL_DTYPES if version == 2 else DTYPES), "'uint16' or 'uint32'"),
+        ("byte_order", get("byte_order") == BYTE_ORDER, repr(BYTE_ORDER)),
+        ("tokens", _is_size(get("tokens")), "a number of tokens"),
         ("documents", "documents" not in fields or _is_size(fields["documents"]), "a number of documents"),
-        ("ids_sha256", _is_hash(fields.get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
+        ("ids_sha256", _is_hash(get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
         (
             "documents_sha256",
-            _is_hash(fields.get("documents_sha256")) and ("documents" in fields or "documents_sha256" not in fields),
+            _is_hash(get("documents_sha256")) and ("documents" in fields or "documents_sha256" not in fields),
             "a SHA-256 of 64 hexadecimal digits, beside `documents`",
         ),
         (
             "bytes_read",
-            _is_size(fields.get("bytes_read")) or (unknown and fields.get("bytes_read") is None),
+            _is_size(get("bytes_read")) or (unknown and get("bytes_read") is None),
             "a number of bytes",
         ),
-        ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
-        ("tokenizer_sha256", unknown or isinstance(fields.get("tokenizer_sha256"), str), "a SHA-256"),
+        ("vocab_size", _is_size(get("vocab_size")), "a number of tokens"),
+        ("tokenizer_sha256", unknown or isinstance(get("tokenizer_sha256"), str), "a SHA-256"),
     ):
         if not valid:
             raise TokenFileError(
-                f"`{described}`: {key} is {shorten(fields.get(key))}; expected {expected}: encode the text again, "
+                f"`{described}`: {key} is {shorten(get(key))}; expected {expected}: encode the text again, "
                 "or move the description away and pass `dtype=`"
             )
-    stored: dict[str, Any] = {one.name: fields.get(one.name) for one in dataclasses.fields(Description)}
-    return Description(**(stored | {"file_format": fields.get("file_format", BIN_FORMAT)}))
+    stored: dict[str, Any] = {one.name: get(one.name) for one in dataclasses.fields(Description)}
+    return Description(**(stored | {"file_format": get("file_format", BIN_FORMAT)}))
 
 
 def check_description(

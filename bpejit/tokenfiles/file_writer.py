@@ -185,9 +185,9 @@ class TokenFileWriter:
                     f"cannot write the id {wrong} to `{self._name}`; "
                     f"expected ids from 0 to {self._vocab_size - 1}, those in the vocabulary: encode with that tokenizer"
                 )
-        if ends is not None and ends.size == 0:
+        if ends is None or not ends.size:
             ends = None
-        if ends is not None:
+        else:
             _check_ends(ends, ids.size)
             ends = ends.astype(np.int64) + self.n_tokens
             self.n_documents += int(ends.size)

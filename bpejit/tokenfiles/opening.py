@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import OptionError, TokenFileError
+from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
@@ -186,6 +187,7 @@ def describe_tokens(
     dtype: str | None = None,
     format: str = AUTO,  # noqa: A002
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Return what is known about a token file, and its first ids; what is not known is None.
 
@@ -195,7 +197,7 @@ def describe_tokens(
     # A file of an unknown format may have either dtype. If it is complete, it opens as uint16.
     tokens = open_tokens(path, dtype=dtype or (None if known else "uint16"), format=format)
     if verify:
-        tokens.verify()
+        tokens.verify(progress=progress)
     return {
         "kind": "tokens",
         "path": path,

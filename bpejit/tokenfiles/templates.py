@@ -327,7 +327,7 @@ class MappedFormat(DescribedFormat):
     """
 
     ids_position: ClassVar[int] = 0
-    states_dtype: ClassVar[bool] = True
+    states_dtype = True
     writer_type = MappedWriter
 
     @abstractmethod

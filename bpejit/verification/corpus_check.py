@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -28,37 +27,17 @@ _SHOWN = 40
 """Number of bytes that a message shows."""
 
 
-@dataclass(frozen=True)
-class CorpusCheck:
-    """Result of `check_corpus`.
-
-    Parameters
-    ----------
-    tokens, bytes : int
-        Ids of the token file, and bytes of the corpus.
-    added : int
-        Special tokens that are not in the corpus, such as those that `append_token` adds.
-    """
-
-    tokens: int
-    bytes: int
-    added: int
-
-
 def check_corpus(
     tokenizer: Tokenizer, tokens: TokenReader, inputs: Inputs, contents: Contents, *, progress: Progress = no_progress
-) -> CorpusCheck:
+) -> tuple[int, int]:
     """Decode a token file, and compare it with its corpus. Memory does not grow with either.
 
-    Parameters
-    ----------
-    tokenizer : Tokenizer
-    tokens : TokenReader
-    inputs : paths
-        The corpus, in the order in which it was encoded.
-    contents : Contents
-        How it was read.
-    progress : callable, optional
+    The inputs are the corpus, in the order in which it was encoded, and `contents` says how it was read.
+
+    Returns
+    -------
+    n_bytes, n_added : int
+        Bytes of the corpus, and special tokens that are not in it, such as those that `append_token` adds.
 
     Raises
     ------
@@ -79,7 +58,7 @@ def check_corpus(
     specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
     special_ids = np.array(sorted(specials), np.int64)
     done = added = 0
-    progress("verify", 0, tokens.n_tokens, "tokens")
+    progress("decode", 0, tokens.n_tokens, "tokens")
     for ids in tokens.blocks(_BLOCK):
         for run, special in _runs(ids, special_ids):
             if run.size:
@@ -88,14 +67,14 @@ def check_corpus(
             if special is not None:
                 added += not corpus.take(specials[special])
                 done += 1
-        progress("verify", done, tokens.n_tokens, "tokens")
+        progress("decode", done, tokens.n_tokens, "tokens")
     rest = corpus.peek(_SHOWN)
     if rest:
         raise TokenFileError(
             f"`{tokens.path}` does not decode to the corpus: it ends after {corpus.position} bytes, and the corpus goes on "
             f"with {shorten(rest)}; expected the same text: encode it again, or name the inputs that were encoded"
         )
-    return CorpusCheck(done, corpus.position, added)
+    return corpus.position, added
 
 
 def _runs(ids: Array, special_ids: Array) -> Iterator[tuple[Array, int | None]]:

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from conftest import data_text
-from helpers.cli import copy_files, invoke, run
+from helpers.cli import MODULE, copy_files, invoke, run
 
 import bpejit
 import bpejit.tokenfiles
@@ -96,6 +96,15 @@ def test_verify(work):
     assert invoke("tokens", "verify", "tokens.bin", "-q").output == ""
     found = json.loads(invoke("tokens", "verify", "tokens.bin", "--json").stdout)
     assert (found["verified"], found["ids_sha256"]) == (True, digest)
+
+
+@pytest.mark.parametrize("command", [["tokens", "verify", "tokens.bin"], ["info", "tokens.bin", "--verify"]])
+def test_verify_tells_its_progress(work, monkeypatch, command):
+    monkeypatch.setattr(f"{MODULE}.progress.LINE_SECONDS", 0.0)
+    n_tokens = np.fromfile("tokens.bin", "<u2").size
+    lines = [json.loads(line) for line in invoke(*command, "--log-json").stderr.splitlines()]
+    assert {line["stage"] for line in lines} == {"verify"}
+    assert [line["done"] for line in (lines[0], lines[-1])] == [0, n_tokens]
 
 
 @pytest.mark.parametrize("command", [["tokens", "verify", "tokens.bin"], ["info", "tokens.bin", "--verify"]])

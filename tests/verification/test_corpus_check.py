@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bpejit.Tokeniz
     return folder, tokenizer
 
 
-def check(tokenizer: bpejit.Tokenizer, tokens: Path, *inputs: Path, **reading: Any) -> corpus_check.CorpusCheck:
+def check(tokenizer: bpejit.Tokenizer, tokens: Path, *inputs: Path, **reading: Any) -> tuple[int, int]:
     return check_corpus(tokenizer, bpejit.open_tokens(tokens), inputs, Contents(**reading))
 
 
@@ -39,9 +39,7 @@ def check(tokenizer: bpejit.Tokenizer, tokens: Path, *inputs: Path, **reading: A
 def test_file_decodes_to_its_corpus(made: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, tokenizer = made
     monkeypatch.setattr(corpus_check, "_BLOCK", size)
-    found = check(tokenizer, folder / "tokens.bin", folder / "corpus.txt")
-    assert (found.bytes, found.added) == (len(TEXT), 0)
-    assert found.tokens == len(bpejit.open_tokens(folder / "tokens.bin"))
+    assert check(tokenizer, folder / "tokens.bin", folder / "corpus.txt") == (len(TEXT), 0)
 
 
 def test_other_corpora(made: Any, tmp_path: Path) -> None:
@@ -70,8 +68,7 @@ def test_records_and_added_tokens(made: Any, tmp_path: Path) -> None:
     end = tokenizer.encode("<|endoftext|>")
     ids = [number for text in texts for number in [*tokenizer.encode_ordinary(text), *end]]
     np.save(tmp_path / "ids.npy", np.array(ids))
-    found = check(tokenizer, tmp_path / "ids.npy", path, text_field="body")
-    assert (found.added, found.bytes) == (3, sum(map(len, texts)))
+    assert check(tokenizer, tmp_path / "ids.npy", path, text_field="body") == (sum(map(len, texts)), 3)
 
 
 def test_command(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
