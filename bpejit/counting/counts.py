@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +28,8 @@ from bpejit.options import takes
 from bpejit.progress_bar import showing_progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
-from bpejit.storage.files import read_error, replacing, scratch_folder
-from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_output
+from bpejit.storage.files import read_error, scratch_folder
+from bpejit.storage.outputs import check_outputs, existing_parent, opened_output
 from bpejit.storage.remote import check_remote_output, fetch_file, is_remote, local_path
 
 if TYPE_CHECKING:
@@ -255,14 +254,9 @@ class Counts:
         CountsError, OutputError
         """
         path = self._checked(path, overwrite)
-        lines = map(format_lines, even_blocks(self.blocks()))
-        if is_standard_output(path):
-            sys.stdout.buffer.writelines(lines)
-            sys.stdout.flush()
-            return
-        with replacing(path) as file:
-            for some in lines:
-                file.write(some)
+        with opened_output(path) as file:
+            for lines in map(format_lines, even_blocks(self.blocks())):
+                file.write(lines)
 
     @classmethod
     @takes(SplitSettings)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
+from bpejit import arguments
 from bpejit.errors import OutputError
 from bpejit.storage.exchange import recover
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, replacing
 
 STANDARD_OUTPUT = "-"
 
@@ -123,6 +126,33 @@ def check_output_folder(folder: StrPath, names: Iterable[str]) -> None:
             f"cannot save to `{folder}`: no permission to write to `{existing}`; "
             "expected a writable folder: change its permissions or choose another"
         )
+
+
+@contextmanager
+def opened_output(out: StrPath | BinaryIO) -> Iterator[Any]:
+    """Open an output that is written in order: a stream, standard output, or a file as by `replacing`."""
+    if not isinstance(out, (str, os.PathLike)):
+        yield out
+    elif is_standard_output(out):
+        yield sys.stdout.buffer
+        sys.stdout.flush()  # an error must not be lost when the interpreter exits
+    else:
+        with replacing(out) as file:
+            yield file
+
+
+def write_output(path: StrPath, data: bytes, *, overwrite: bool, name: str = "path") -> None:
+    """Write an output at once; `name` is the argument with its path, for messages.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written, or exists and `overwrite` is false.
+    """
+    path = arguments.path(name, path, error=OutputError)
+    check_outputs([path], overwrite=arguments.flag("overwrite", overwrite))
+    with opened_output(path) as file:
+        file.write(data)
 
 
 def existing_parent(path: StrPath) -> Path:

@@ -20,7 +20,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import OptionError, TokenFileError
+from bpejit.errors import TokenFileError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.storage.files import StrPath, read_error, write_error
 from bpejit.t2t.tfrecords import find_records, order_records, read_record_blocks
@@ -109,7 +109,7 @@ def shuffle_records(
     seed = arguments.whole_number("seed", seed)
     shard = arguments.whole_number("shard", shard, least=0)
     max_memory = arguments.whole_number("max_memory", max_memory, least=1)
-    paths = [Path(arguments.path("sources", path, error=OptionError)) for path in sources]
+    paths = [Path(arguments.path("sources", path)) for path in sources]
     if not paths:
         return 0
     folder = Path(scratch) if scratch is not None else paths[0].resolve().parent

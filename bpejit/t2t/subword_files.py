@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -21,8 +20,8 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.registry import AUTO
-from bpejit.storage.files import StrPath, replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import check_outputs, opened_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
 from bpejit.tokenfiles.base import TokenSource
@@ -181,7 +180,7 @@ def count_tokens(
     byte_budget: int | None = None,
     contents: Contents | None = None,
     progress: Progress = no_progress,
-) -> dict[str, int]:
+) -> Counter[str]:
     """Count the tokens of files in which each line is a text.
 
     Parameters
@@ -205,7 +204,7 @@ def count_tokens(
     total = _text_bytes(sources)
     done = 0
     counter = TokenCounter()
-    listed: dict[str, int] = {}
+    listed: Counter[str] = Counter()
     progress("count", 0, total, "bytes")
     for source in sources:
         if source.path.endswith(".tsv"):
@@ -219,8 +218,7 @@ def count_tokens(
                 done += read
                 progress("count", done, total, "bytes")
     counts = counter.counts()
-    for word, count in listed.items():
-        counts[word] = counts.get(word, 0) + count
+    counts.update(listed)
     if not counts:
         raise CorpusError(
             f"the sample is empty: no tokens in {len(sources)} input(s); expected text or counts: check the files and the byte "
@@ -230,7 +228,7 @@ def count_tokens(
     return counts
 
 
-def _add_counts(block: bytes, n_lines: int, path: str, counts: dict[str, int]) -> int:
+def _add_counts(block: bytes, n_lines: int, path: str, counts: Counter[str]) -> int:
     """Add lines `word<TAB>count` that follow `n_lines` others. Return the new number of lines."""
     lines = block.split(b"\n")
     for line in lines if lines[-1] else lines[:-1]:
@@ -241,8 +239,7 @@ def _add_counts(block: bytes, n_lines: int, path: str, counts: dict[str, int]) -
                 f"`{path}`, line {n_lines}: found {shorten(line.decode('utf-8', 'backslashreplace'))}; expected "
                 f"`word<TAB>count` with a count below 10^{MAX_COUNT_DIGITS}: correct the line, or rename the file if it is text"
             )
-        token = word.decode("utf-8", "surrogateescape")
-        counts[token] = counts.get(token, 0) + int(count.lstrip(b"0") or b"0")
+        counts[word.decode("utf-8", "surrogateescape")] += int(count.lstrip(b"0") or b"0")
     return n_lines
 
 
@@ -373,12 +370,9 @@ def decode_file(
     if isinstance(out, (str, os.PathLike)):
         read = [*token_inputs(tokens, format=format), *([encoder.filename] if encoder.filename else [])]
         check_outputs([out], inputs=read, overwrite=overwrite)
-        if is_standard_output(out):
-            out = sys.stdout.buffer
     file = read_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256, vocab_size=encoder.vocab_size, format=format)
-    opened: AbstractContextManager[Any] = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
     written = 0
-    with opened as target:
+    with opened_output(out) as target:
         for line in _decoded_lines(encoder, file, progress):
             target.write(line)
             written += len(line)

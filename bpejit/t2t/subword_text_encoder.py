@@ -20,9 +20,9 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
-from bpejit.storage.files import StrPath, replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, TrainingError, shorten
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import write_output
 from bpejit.t2t import word_tokenizer
 from bpejit.t2t.greedy_encoding import (
     ESCAPE_CHARS as _ESCAPE_CHARS,
@@ -69,7 +69,7 @@ class SubwordTextEncoder(TextEncoder):
         self._encoder: GreedyEncoder | None = None
         self.filename = filename
         if filename is not None:
-            self._load_from_file(arguments.path("filename", filename, error=TokenizerFormatError))
+            self._load_from_file(filename)
 
     # -- encoding
 
@@ -363,8 +363,6 @@ class SubwordTextEncoder(TextEncoder):
         OutputError
             If the file cannot be written, or exists and `overwrite` is false.
         """
-        filename = arguments.path("filename", filename, error=OutputError)
-        check_outputs([filename], overwrite=overwrite)
         quote = "'" if add_single_quotes else ""
         lines = []
         for token_id, string in enumerate(self._all_subtoken_strings):
@@ -381,16 +379,11 @@ class SubwordTextEncoder(TextEncoder):
                 f"the vocabulary contains the character {shorten(cause.object[cause.start])}, which UTF-8 cannot represent; "
                 "expected text: remove lone surrogates from the training text"
             ) from cause
-        if is_standard_output(filename):
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-            return
-        with replacing(filename) as file:
-            file.write(data)
+        write_output(filename, data, overwrite=overwrite, name="filename")
 
     def _load_from_file(self, filename: StrPath) -> None:
         """Load a vocabulary file."""
-        self._load_lines(vocabulary_lines(filename, "vocabulary file"), os.fspath(filename))
+        self._load_lines(vocabulary_lines("filename", filename, "vocabulary file"), os.fspath(filename))
 
     def _load_from_file_object(self, f: Iterable[str | bytes]) -> None:
         """Load a vocabulary from a file object or an iterable of lines, without quotes or with quotes of either kind."""

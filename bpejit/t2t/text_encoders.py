@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.errors import CorpusError, OptionError, OutputError, TokenIdError, TokenizerFormatError, shorten
-from bpejit.storage.files import StrPath, read_file, replacing
-from bpejit.storage.outputs import check_outputs
+from bpejit.errors import CorpusError, OptionError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.storage.files import StrPath, read_file
+from bpejit.storage.outputs import write_output
 
 PAD = "<pad>"
 EOS = "<EOS>"
@@ -53,11 +53,12 @@ def strip_ids(ids: Iterable[int], ids_to_strip: Iterable[int]) -> list[int]:
     return stripped
 
 
-def vocabulary_lines(path: StrPath, what: str) -> list[str]:
-    """Return the lines of a vocabulary file, without a byte-order mark at its start.
+def vocabulary_lines(name: str, path: StrPath, what: str) -> list[str]:
+    """Return the lines of a vocabulary file, the argument `name`, without a byte-order mark at its start.
 
     A byte that is not part of valid UTF-8 is a character of its own.
     """
+    path = arguments.path(name, path, error=TokenizerFormatError)
     data = read_file(path, error=TokenizerFormatError, what=what)
     lines = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n")
     return lines if lines[-1] else lines[:-1]
@@ -233,8 +234,8 @@ class TokenTextEncoder(TextEncoder):
         self._reverse = reverse
         self._replace_oov = replace_oov
         if vocab_filename:
-            path = arguments.path("vocab_filename", vocab_filename, error=TokenizerFormatError)
-            tokens = [line.replace("\r", "").strip() for line in vocabulary_lines(path, "vocabulary file")]
+            lines = vocabulary_lines("vocab_filename", vocab_filename, "vocabulary file")
+            tokens = [line.replace("\r", "").strip() for line in lines]
         elif vocab_list is None:
             raise OptionError(
                 "vocab_filename and vocab_list are None; expected one of them: name a file, or give a list of tokens"
@@ -294,11 +295,8 @@ class TokenTextEncoder(TextEncoder):
         OutputError
             If the file cannot be written, or exists and `overwrite` is false.
         """
-        filename = arguments.path("filename", filename, error=OutputError)
-        check_outputs([filename], overwrite=overwrite)
         text = "".join(f"{token}\n" for token in self._id_to_token.values())
-        with replacing(filename) as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+        write_output(filename, text.encode("utf-8", "surrogateescape"), overwrite=overwrite, name="filename")
 
 
 class ClassLabelEncoder(TextEncoder):
@@ -322,8 +320,8 @@ class ClassLabelEncoder(TextEncoder):
     def __init__(self, class_labels: Sequence[str] | None = None, class_labels_fname: StrPath | None = None) -> None:
         super().__init__(num_reserved_ids=0)
         if class_labels_fname:
-            path = arguments.path("class_labels_fname", class_labels_fname, error=TokenizerFormatError)
-            class_labels = [line.replace("\r", "").strip() for line in vocabulary_lines(path, "file of class labels")]
+            lines = vocabulary_lines("class_labels_fname", class_labels_fname, "file of class labels")
+            class_labels = [line.replace("\r", "").strip() for line in lines]
         if not class_labels:
             raise OptionError("there are no class labels; expected at least one: give `class_labels=` or `class_labels_fname=`")
         self._class_labels = list(class_labels)

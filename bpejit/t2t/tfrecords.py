@@ -10,8 +10,9 @@ A record is its length, the checksum of the length, the data and its checksum:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, as_array, starts_of
-from bpejit.errors import TokenFileError
+from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.extras import import_extra
 from bpejit.kernels.constants import DONE, TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
@@ -29,6 +30,7 @@ from bpejit.storage.files import StrPath, read_error
 
 _BLOCK_BYTES = 1 << 22
 _LOW_BYTE = np.uint32(0xFF)
+_WORD = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=1)
@@ -218,6 +220,51 @@ def parse_example(data: bytes) -> dict[str, list[Any]]:
     return {name: list(getattr(found[name], found[name].WhichOneof("kind") or "int64_list").value) for name in sorted(found)}
 
 
+def serialize_example(features: Mapping[str, Sequence[Any]]) -> bytes:
+    """Return an Example. As published, the first value of a list tells its type: whole numbers, floats, or texts and bytes.
+
+    Raises
+    ------
+    CorpusError
+        If a list is empty, or has a value of another type.
+    """
+    example: Any = _message_class()()
+    try:
+        for name, values in features.items():
+            first = values[0]
+            kind = "bytes"
+            if isinstance(first, (int, np.integer)):
+                kind = "int64"
+            elif isinstance(first, float):
+                kind = "float"
+            given = [bytes(text, "utf-8") for text in values] if isinstance(first, str) else values
+            getattr(example.features.feature[name], f"{kind}_list").value.extend(given)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as cause:
+        raise CorpusError(
+            f"the feature {shorten(name)} is {shorten(values)}: {cause}; expected whole numbers, floats or texts, one or more "
+            "of one kind: correct it, or leave out this example"
+        ) from cause
+    return example.SerializeToString(deterministic=True)  # type: ignore[no-any-return]
+
+
+def frame_record(data: bytes) -> bytes:
+    """Return the record with some data. Its checksum takes 60 ns for each byte; that of `write_examples` takes 0.5 ns."""
+    length = struct.pack("<Q", len(data))
+    return length + _masked_crc(length) + data + _masked_crc(data)
+
+
+def _masked_crc(data: bytes) -> bytes:
+    table = crc_tables()[:256].tolist()
+    crc = ~reduce(lambda crc, byte: table[(crc ^ byte) & 0xFF] ^ crc >> 8, data, _WORD) & _WORD
+    return struct.pack("<I", (crc >> 15 | crc << 17) + 0xA282EAD8 & _WORD)
+
+
+def record_contents(data: Array, starts: Array) -> Iterator[bytes]:
+    """Yield the data of each of several records."""
+    for start, end in pairwise(starts.tolist()):
+        yield data[start + 12 : end - 4].tobytes()
+
+
 def read_records(path: StrPath) -> Iterator[bytes]:
     """Yield the data of each record of a TFRecord file.
 
@@ -227,5 +274,4 @@ def read_records(path: StrPath) -> Iterator[bytes]:
         If the file cannot be read, is truncated, or a checksum is wrong.
     """
     for data, starts in read_record_blocks(path):
-        for start, end in pairwise(starts.tolist()):
-            yield data[start + 12 : end - 4].tobytes()
+        yield from record_contents(data, starts)

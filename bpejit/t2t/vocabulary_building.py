@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -152,13 +153,13 @@ class TokenCounter:
     --------
     >>> counter = TokenCounter()
     >>> counter.add_lines(b"low lower\nlow, low")
-    >>> counter.counts()
+    >>> dict(counter.counts())
     {', ': 1, 'low': 3, 'lower': 1}
     """
 
     def __init__(self) -> None:
         self._counter = PretokenCounter()
-        self._others: dict[str, int] = {}
+        self._others: Counter[str] = Counter()
 
     def add_lines(self, data: bytes | bytearray) -> None:
         """Count the tokens of each line of `data`. A byte that is not part of valid UTF-8 is a character of its own."""
@@ -169,8 +170,7 @@ class TokenCounter:
         try:
             self._add(text.encode(), by_lines=False)
         except UnicodeEncodeError:  # lone surrogates
-            for token in word_tokenizer.encode(text):
-                self._others[token] = self._others.get(token, 0) + 1
+            self._others.update(word_tokenizer.encode(text))
 
     def add_texts(self, texts: Iterable[str | bytes], name: str = "texts") -> None:
         """Count the tokens of several texts, in batches; `name` is that of the argument, for messages."""
@@ -199,11 +199,11 @@ class TokenCounter:
             kernels.drop_spaces(text, first, ends, n_ends, stop, by_lines)
             self._counter.add_spans(text, first, ends, n_ends)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counter[str]:
         """Return the count of each token, sorted by bytes."""
-        counts = {token.decode("utf-8", "surrogateescape"): count for token, count in self._counter.table().to_counts().items()}
-        for token, count in self._others.items():
-            counts[token] = counts.get(token, 0) + count
+        found = self._counter.table().to_counts()
+        counts = Counter({token.decode("utf-8", "surrogateescape"): count for token, count in found.items()})
+        counts.update(self._others)
         return counts
 
 

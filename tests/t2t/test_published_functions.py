@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import data_text
 from helpers.published_records import frame_record, published_data, serialize_example
@@ -108,7 +109,30 @@ def test_search_for_a_vocabulary_is_logged(log: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.compiled
-def test_vocabulary_of_a_folder(tmp_path: Path) -> None:
+def test_records_are_changed_after_shuffling(tmp_path: Path) -> None:
+    plain, changed = tmp_path / "plain-unshuffled-train", tmp_path / "changed-unshuffled-train"
+    for path in (plain, changed):
+        generate_files(cases(50), [path])
+    given_records: list[list[bytes]] = []
+
+    def change(records: list[bytes]) -> Any:
+        given_records.append(list(records))
+        return (record * 2 for record in records[:-1])
+
+    shuffle_dataset([plain], seed=5)
+    shuffle_dataset([changed], change, seed=5)
+    expected = [*published_data(tmp_path / "plain-train")]
+    assert given_records == [expected]
+    assert [*published_data(tmp_path / "changed-train")] == [record * 2 for record in expected[:-1]]
+    assert not changed.exists()
+    generate_files(cases(9), [changed.with_name("late-unshuffled")])
+    with pytest.raises(IndexError):
+        shuffle_dataset([changed.with_name("late-unshuffled")], lambda records: [records[9]])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["changed-train", "late-unshuffled", "plain-train"]
+
+
+@pytest.mark.compiled
+def test_vocabulary_of_a_folder(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     lines = [line.strip() for line in data_text("prose.txt")[:30_000].decode().split("\n")]
     text = "\n".join(lines) + "\n"
     (tmp_path / "inner.txt").write_text(text, encoding="utf-8")
@@ -126,8 +150,18 @@ def test_vocabulary_of_a_folder(tmp_path: Path) -> None:
     built = subword.get_or_generate_vocab(tmp_path / "data", *arguments)
     assert list(built.all_subtoken_strings) == expected
     assert SubwordTextEncoder(tmp_path / "data" / "vocab").sha256 == built.sha256
+    stored = tmp_path / "data" / "vocab"
+    assert log.messages[0] == f"Generating vocab file: {stored}"
+    before = sorted(tmp_path.rglob("*"))
+    for place, name in ((None, "vocab"), (tmp_path / "data", None)):
+        log.clear()
+        assert subword.get_or_generate_vocab(place, tmp_path, name, *arguments[2:]).sha256 == built.sha256
+        assert log.messages[0] == "Generating vocab file: None"
+    assert sorted(tmp_path.rglob("*")) == before
+    log.clear()
     again = subword.get_or_generate_vocab(tmp_path / "data", tmp_path, "vocab", 99, [("", ["missing"])])
     assert again.sha256 == built.sha256
+    assert log.messages == [f"Found vocab file: {stored}"]
     assert not (tmp_path / "folder").exists()
 
 
@@ -194,11 +228,35 @@ def test_files_are_shuffled_once(tmp_path: Path, log: pytest.LogCaptureFixture) 
     assert sorted(tmp_path.iterdir()) == [*targets, sources[0]]
 
 
-@pytest.mark.parametrize("values", [[], [1.5], ["text"], [[1]]])
-def test_cases_that_are_not_written(tmp_path: Path, values: object) -> None:
-    with pytest.raises(CorpusError, match="the feature 'inputs'"):
-        generate_files([{"inputs": [1]}, {"inputs": values}], [tmp_path / "train"])
+@pytest.mark.parametrize(
+    "values", [[], [1, 2.5], [1, "a"], [1, 2**63], [1, [2]], [1.5, "2"], [1.5, 2**2000], ["a", b"b"], ["\ud800"], [[1]], [None]]
+)
+def test_cases_that_are_not_written(tmp_path: Path, values: list[Any]) -> None:
+    for case in ({"inputs": values}, {"inputs": values, "floats": [0.5]}):
+        with pytest.raises(CorpusError, match="the feature 'inputs'"):
+            generate_files([{"inputs": [1]}, case], [tmp_path / "train"])
+    with pytest.raises(CorpusError, match=r"the features are \{\}"):
+        generate_files([{}], [tmp_path / "train"])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.compiled
+def test_kinds_of_values(tmp_path: Path) -> None:
+    """The first value tells the kind; the records are those of protocol buffers."""
+    mixed: list[dict[str, Any]] = [
+        {"inputs": [7, 2**40, -1], "label": ["é", "b"], "weight": [0.5, 2, 1e300], "image": [b"\xff\x00", b""]},
+        {"inputs": np.array([3, 4]), "x" * 300: map(float, "12")},
+        {"targets": "ab"},
+        {"targets": np.array([5], np.int32)},
+    ]
+    lists = [{name: list(values) for name, values in case.items()} for case in ({**one} for one in mixed[:1] + mixed[2:])]
+    lists.insert(1, {"inputs": [3, 4], "x" * 300: [1.0, 2.0]})
+    generate_files(mixed, [tmp_path / "train"])
+    data = [*published_data(tmp_path / "train")]
+    assert list(map(parse_example, data)) == [parse_example(serialize_example(case)) for case in lists]
+    assert data[2:] == list(map(serialize_example, lists))[2:]
+    assert parse_example(data[0])["weight"] == [0.5, 2, float("inf")]
+    assert parse_example(data[0])["label"] == ["é".encode(), b"b"]
 
 
 @pytest.mark.compiled

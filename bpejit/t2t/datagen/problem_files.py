@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from bpejit import arguments
 from bpejit.corpus.blocks import ChunkReader
@@ -26,40 +26,40 @@ TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
 
 _FEATURES = {TEXT2TEXT: ("inputs", "targets"), TEXT2SELF: ("targets",), TEXT2CLASS: ("inputs", "label")}
 
-_KEYS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "kind": (str,),
-    "vocab_type": (str,),
-    "vocab_filename": (str,),
-    "inputs_vocab_filename": (str,),
-    "targets_vocab_filename": (str,),
-    "approx_vocab_size": (int,),
-    "additional_reserved_tokens": (list,),
-    "oov_token": (str,),
-    "max_subtoken_length": (int,),
-    "file_byte_budget": (int, float),
-    "has_shared_vocab": (bool,),
-    "packed_length": (int,),
-    "packed_spacing": (int,),
-    "inputs_prefix": (str,),
-    "targets_prefix": (str,),
-    "already_shuffled": (bool,),
-    "class_labels": (list, str),
-    "dataset_splits": (list,),
+_KEYS: dict[str, Any] = {
+    "name": str,
+    "kind": str,
+    "vocab_type": str,
+    "vocab_filename": str,
+    "inputs_vocab_filename": str,
+    "targets_vocab_filename": str,
+    "approx_vocab_size": int,
+    "additional_reserved_tokens": list,
+    "oov_token": str,
+    "max_subtoken_length": int,
+    "file_byte_budget": int | float,
+    "has_shared_vocab": bool,
+    "packed_length": int,
+    "packed_spacing": int,
+    "inputs_prefix": str,
+    "targets_prefix": str,
+    "already_shuffled": bool,
+    "class_labels": list | str,
+    "dataset_splits": list,
 }
 
-_SPLIT_KEYS: dict[str, tuple[type, ...]] = {
-    "split": (str,),
-    "shards": (int,),
-    "archive": (str,),
-    "inputs": (str, list),
-    "targets": (str, list),
-    "label": (str, list),
-    "tabbed": (str, list),
-    "records": (str, list),
-    "inputs_field": (str,),
-    "targets_field": (str,),
-    "label_field": (str,),
+_SPLIT_KEYS: dict[str, Any] = {
+    "split": str,
+    "shards": int,
+    "archive": str,
+    "inputs": str | list,
+    "targets": str | list,
+    "label": str | list,
+    "tabbed": str | list,
+    "records": str | list,
+    "inputs_field": str,
+    "targets_field": str,
+    "label_field": str,
 }
 
 
@@ -250,13 +250,13 @@ class FileClassProblem(FileProblem, Text2ClassProblem):
 
 def _checked_keys(
     given: Mapping[str, Any],
-    known: Mapping[str, tuple[type, ...]],
+    known: Mapping[str, Any],
     where: str,
 ) -> dict[str, Any]:
     for key, value in given.items():
         if key not in known:
             raise OptionError(f"{where}: it has the key `{shorten(key)[1:-1]}`; expected {', '.join(known)}: correct it")
-        right = isinstance(value, known[key]) and (not isinstance(value, bool) or bool in known[key])
+        right = isinstance(value, known[key]) and (not isinstance(value, bool) or known[key] is bool)
         if right and isinstance(value, list) and key != "dataset_splits":
             right = bool(value) and all(isinstance(item, str) for item in value)
         if not right:
@@ -267,7 +267,7 @@ def _checked_keys(
                 bool: "true or false",
                 list: "a list of strings",
             }
-            expected = " or ".join(kinds[kind] for kind in known[key])
+            expected = " or ".join(kinds[kind] for kind in get_args(known[key]) or [known[key]])
             raise OptionError(f"{where}: {key} is {shorten(value)}; expected {expected}: correct it")
     return dict(given)
 

@@ -279,10 +279,7 @@ class Text2TextProblem(Problem):
 class Text2SelfProblem(Text2TextProblem):
     """A data set of single texts, the `targets`."""
 
-    @property
-    def has_inputs(self) -> bool:
-        """False."""
-        return False
+    has_inputs = False
 
 
 class Text2ClassProblem(Text2TextProblem):
@@ -304,7 +301,4 @@ class Text2ClassProblem(Text2TextProblem):
         """Return the encoder of the labels."""
         return ClassLabelEncoder(self.class_labels(data_dir))
 
-    @property
-    def text_features(self) -> tuple[str, ...]:
-        """The inputs."""
-        return ("inputs",)
+    text_features = ("inputs",)

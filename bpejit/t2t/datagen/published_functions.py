@@ -8,8 +8,9 @@ from __future__ import annotations
 import glob
 import logging
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arguments import no_progress
+from bpejit.arrays import Array
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import find_sources
@@ -30,6 +32,7 @@ from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_files import line_blocks
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, TextEncoder
+from bpejit.t2t.tfrecords import frame_record, record_contents, serialize_example
 from bpejit.t2t.vocabulary_building import TokenCounter
 from bpejit.t2t.word_tokenizer import decode as decode, encode as encode, word_classes as word_classes
 
@@ -51,7 +54,7 @@ def corpus_token_counts(text_filepattern: str, corpus_max_lines: int | None, spl
     texts = ("".join(line for _, line in file) for _, file in groupby(lines, itemgetter(0)))
     counter = TokenCounter()
     counter.add_texts((line.strip() for _, line in lines) if split_on_newlines else texts)
-    return Counter(counter.counts())
+    return counter.counts()
 
 
 def vocab_token_counts(text_filepattern: str, max_lines: int | None) -> dict[str, int]:
@@ -110,9 +113,9 @@ def text2text_generate_encoded(
 
 
 def get_or_generate_vocab(
-    data_dir: StrPath,
+    data_dir: StrPath | None,
     tmp_dir: StrPath,
-    vocab_filename: str,
+    vocab_filename: str | None,
     vocab_size: int,
     sources: Iterable[tuple[str, Sequence[str]]],
     file_byte_budget: float = 1e6,
@@ -122,10 +125,10 @@ def get_or_generate_vocab(
 
     Parameters
     ----------
-    data_dir : path
+    data_dir, vocab_filename : path, str, optional
+        Without one of them, nothing is stored.
     tmp_dir : path
         The folder of the files.
-    vocab_filename : str
     vocab_size : int
     sources : list of (str, list of str)
         A tar archive, at this path or URL, and files; those that `tmp_dir` lacks are read in the archive.
@@ -136,15 +139,19 @@ def get_or_generate_vocab(
     files = [(Path(tmp_dir) / name, f"tar://{name}::{archive}") for archive, names in sources for name in names]
     settings = {
         "kind": "text2self",
-        "vocab_filename": vocab_filename,
         "approx_vocab_size": vocab_size,
         "file_byte_budget": int(file_byte_budget),
         "max_subtoken_length": max_subtoken_length or 1 << 30,
         "dataset_splits": [{"targets": [str(file) if file.exists() else member for file, member in files]}],
     }
-    Path(data_dir).mkdir(parents=True, exist_ok=True)
-    find_vocabularies(problem_from_settings(settings), Path(data_dir), Path(tmp_dir), no_progress)
-    return SubwordTextEncoder(Path(data_dir) / vocab_filename)
+    stored = Path(data_dir) / vocab_filename if data_dir and vocab_filename else None
+    _logger.info("%s vocab file: %s", "Found" if stored and stored.exists() else "Generating", stored)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = stored or Path(scratch) / "vocab"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        problem = problem_from_settings(settings | {"vocab_filename": path.name})
+        find_vocabularies(problem, path.parent, Path(tmp_dir), no_progress)
+        return SubwordTextEncoder(path)
 
 
 def generate_files(
@@ -158,7 +165,7 @@ def generate_files(
     Parameters
     ----------
     generator : iterable of dict
-        Lists of whole numbers by name; the published code also writes floats and strings. None is left out.
+        Lists by name; the first value tells whether one has whole numbers, floats, or texts or bytes. None is left out.
     output_filenames : list of paths
         As published, nothing is done if one exists, or its name without `-unshuffled`.
     max_cases : int, optional
@@ -171,11 +178,15 @@ def generate_files(
         return
     counter = 0
     with replacing_all(output_filenames) as files:
-        for case in islice(filter(None, generator), max_cases or None):
+        for case in islice((case for case in generator if case is not None), max_cases or None):
             if counter % 100_000 == 0:
                 _logger.info("Generating case %d.", counter)
-            columns = {name: (np.array(ids), np.array([0, len(ids)])) for name, ids in case.items()}
-            files[counter // cycle_every_n % len(files)].write(write_examples(columns)[0].data)
+            lists = {name: list(values) for name, values in case.items()}
+            record = b""
+            if all(some and isinstance(some[0], (int, np.integer)) for some in lists.values()):
+                features: Any = {name: (some, [0, len(some)]) for name, some in lists.items()}
+                record = write_examples(features)[0].tobytes()
+            files[counter // cycle_every_n % len(files)].write(record or frame_record(serialize_example(lists)))
             counter += 1
     _logger.info("Generated %s Examples", counter)
 
@@ -184,13 +195,17 @@ def _final_paths(filenames: Sequence[StrPath]) -> list[Path]:
     return [Path(os.fspath(path).replace("-unshuffled", "")) for path in filenames]
 
 
-def shuffle_dataset(filenames: Sequence[StrPath], *, seed: int = 0) -> None:
+def shuffle_dataset(
+    filenames: Sequence[StrPath], extra_fn: Callable[[list[bytes]], Iterable[bytes]] | None = None, *, seed: int = 0
+) -> None:
     """Shuffle TFRecord files, each by itself, to names without `-unshuffled`, and remove them.
 
     Parameters
     ----------
     filenames : list of paths
         As published, nothing is done if one exists without `-unshuffled`.
+    extra_fn : callable, optional
+        Returns the data of the records to write, from a list of those of the shuffled records of a file.
     seed : int
         Selects the order; the published code draws it from `random`.
     """
@@ -199,8 +214,16 @@ def shuffle_dataset(filenames: Sequence[StrPath], *, seed: int = 0) -> None:
         _logger.info("Skipping shuffle because output files exist")
         return
     _logger.info("Shuffling data...")
+    records: list[bytes] = []
+
+    def keep(data: Array, starts: Array) -> None:
+        records.extend(record_contents(data, starts))
+
     for shard, (source, target) in enumerate(zip(filenames, targets, strict=True)):
+        records.clear()
         with replacing(target) as file:
-            shuffle_records([source], TfrecordWriter(file, ()).write, seed=seed, shard=shard)
+            shuffle_records([source], TfrecordWriter(file, ()).write if extra_fn is None else keep, seed=seed, shard=shard)
+            for record in extra_fn(records) if extra_fn else ():
+                file.write(frame_record(record))
         Path(source).unlink()
     _logger.info("Data shuffled.")

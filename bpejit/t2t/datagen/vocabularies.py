@@ -45,16 +45,8 @@ def find_vocabularies(
 ) -> dict[str, FeatureVocabulary] | None:
     """Return what each feature of a problem is encoded with.
 
-    Parameters
-    ----------
-    problem : Problem
-    data_dir : Path
-        The folder of the vocabularies.
-    tmp_dir : Path
-        A folder for temporary files of the problem.
-    report : callable
-    build : bool
-        Whether missing vocabularies are built and stored. Otherwise None is returned if one is missing.
+    The vocabularies are in the folder `data_dir`, and missing ones are built and stored there, or with `build=False` None is
+    returned if one is missing. The problem may use the folder `tmp_dir`.
     """
     found: dict[str, FeatureVocabulary] = {}
     labels = labels_of(problem, data_dir)
@@ -309,16 +301,7 @@ def vocabulary_names(problem: Problem) -> list[str]:
 
 
 def fetch_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> None:
-    """Copy the vocabularies that exist at a URL to a folder, which is created.
-
-    Parameters
-    ----------
-    data : UrlStore
-        The data set.
-    names : list of str
-        Of the files, or of folders of tokenizers.
-    folder : Path
-    """
+    """Copy vocabularies, files or folders of tokenizers, if they exist beside a data set at a URL, to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         url = f"{data.base}/{name}"
