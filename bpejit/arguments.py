@@ -359,7 +359,8 @@ def instance(name: str, value: Any, kind: type, action: str) -> Any:
     """Return an instance of `kind`."""
     if isinstance(value, kind):
         return value
-    raise wrong_type(name, value, f"a {kind.__name__}", action)
+    expected = "dict" if kind is Mapping else kind.__name__
+    raise wrong_type(name, value, f"a {expected}", action)
 
 
 def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

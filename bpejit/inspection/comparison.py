@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,10 +12,9 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED
 from bpejit.corpus.input_paths import Inputs
 from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
-from bpejit.errors import OutputError
 from bpejit.inspection.corpus_stats import token_figures
 from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
-from bpejit.inspection.names import CountingOptions, tokenizer_names
+from bpejit.inspection.names import CountingOptions
 from bpejit.inspection.report_page import report_page
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
 from bpejit.inspection.token_counts import (
@@ -30,8 +28,8 @@ from bpejit.inspection.token_counts import (
 from bpejit.inspection.token_rows import ShownText, token_rows
 from bpejit.inspection.vocabulary_measures import compare_vocabularies, token_properties
 from bpejit.options import takes
-from bpejit.storage.files import StrPath, replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import write_output
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -116,8 +114,7 @@ def compare(
     """
     n_rows = arguments.whole_number("count", count, least=0)
     most = arguments.whole_number("n_texts", n_texts, least=0)
-    given = given_models(first, [second])
-    names = tokenizer_names([entry.path for entry in given], options["names"])
+    given, names = given_models(first, [second], options["names"])
     titles = [f"{letter} {shown_name(name, 30)}" for letter, name in zip("AB", names, strict=True)]
     work = checked_work(options)
     with repeatable_inputs(inputs, options, labels, times=3) as (sources, of_files):
@@ -126,6 +123,7 @@ def compare(
         counts = list(count_each(codecs, sources, labels=of_files, **work))
         differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=most) if most else []
     groups = _compared_groups(counts)
+    skipped = counts[0].skipped if counts else NOTHING_SKIPPED
     texts = []
     for row in differing:
         ours, theirs = row["tokens"]
@@ -137,14 +135,14 @@ def compare(
         "vocabulary": vocabulary,
         "groups": groups[:-1],
         "texts": [{**row, "tokens": of_text} for row, of_text in zip(differing, tokens, strict=True)],
-        "skipped_records": counts[0].skipped.count if counts else 0,
+        "skipped_records": skipped.count,
     }
     rows = []
     for row in groups:
         of_row = {f"tokens of {title}": n for title, n in zip(titles, row["tokens"], strict=True)}
         rows.append({"name": row["name"], "bytes": row["bytes"], **of_row, "ratio": row["ratio"]})
     blocks = list(_compared_tables(given, vocabulary, titles, groups, n_rows))
-    return Comparison(fields, rows, blocks, counts[0].skipped if counts else NOTHING_SKIPPED, titles, texts)
+    return Comparison(fields, rows, blocks, skipped, titles, texts)
 
 
 def _hashes(given: Sequence[GivenModel]) -> list[dict[str, str]]:
@@ -222,13 +220,7 @@ class Report(Shown):
         OutputError
             If the file cannot be written, or exists and `overwrite` is False.
         """
-        out = arguments.path("path", path, error=OutputError)
-        check_outputs([out], inputs=[], overwrite=arguments.flag("overwrite", overwrite))
-        if is_standard_output(out):
-            sys.stdout.buffer.write(self.page.encode())
-            return
-        with replacing(out) as file:
-            file.write(self.page.encode())
+        write_output(path, self.page.encode(), overwrite=overwrite)
 
     def __repr__(self) -> str:
         names = " and ".join(row["name"] for row in self.rows)
@@ -269,8 +261,7 @@ def report(
     ------
     ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
     """
-    given = given_models(tokenizer, against)
-    names = tokenizer_names([entry.path for entry in given], options["names"])
+    given, names = given_models(tokenizer, against, options["names"])
     work = checked_work(options)
     with repeatable_inputs(inputs, options, labels, times=len(given) + 2) as (sources, of_files):
         codecs = [Codec(entry.model) for entry in given]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.input_paths import Inputs
 from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
-from bpejit.inspection.names import CountingOptions, tokenizer_names
+from bpejit.inspection.names import CountingOptions
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
@@ -256,24 +255,24 @@ def stats(
     """
     n_shown = arguments.whole_number("count", count, least=0)
     scripts = arguments.flag("by_script", by_script)
-    tokenizers = given_models(tokenizer, against)
-    names = options["names"]
-    tokenizer_names([given.path for given in tokenizers], names)  # checks them before the work
+    (first, *others), names = given_models(tokenizer, against, options["names"])
     work = checked_work(options)
-    first, *others = tokenizers
-    with repeatable_inputs(inputs, options, labels, times=len(tokenizers)) as (sources, of_files):
+    with repeatable_inputs(inputs, options, labels, times=len(names)) as (sources, of_files):
         found = count_inputs(Codec(first.model), sources, labels=of_files, by_script=scripts, **work)
         codecs = [Codec(other.model) for other in others]
         counts = count_each(codecs, sources, labels=of_files, stage="against", **work)
         compared = [[*(group.total for group in of.groups.values()), of.total.total] for of in counts]
     figures = corpus_stats(first.model, found, n_shown=n_shown)
     rows: list[Row] = [*figures["groups"], {"name": "total", **figures["total"]}]
-    columns = tokenizer_names([other.path for other in others], names[1:])
-    ratios: list[list[Any]] = [[f"tokens of {shown_name(names[0], 30)} relative to" if names else "tokens relative to"]]
+    frame = [dict(row) for row in rows]
+    of_first = f" of {shown_name(names[0], 30)}" if options["names"] else ""
+    ratios: list[list[Any]] = [[f"tokens{of_first} relative to"]]
     against_fields = []
-    for other, name, tokens in zip_longest(others, names[1:], compared):
+    for number, (other, name, tokens) in enumerate(zip(others, names[1:], compared, strict=True), start=1):
         of_rows = [row["tokens"] / n if n else None for row, n in zip(rows, tokens, strict=True)]
-        ratios.append([shown_name(name or other.path, 40), *of_rows])
+        for row, n in zip(frame, tokens, strict=True):
+            row[f"tokens of {name}"] = n
+        ratios.append([shown_name(name if number < len(options["names"]) else other.path, 40), *of_rows])
         groups = {row["name"]: n for row, n in zip(figures["groups"], tokens, strict=False)}
         against_fields.append({"tokenizer": other.path, "tokens": tokens[-1], "ratio": of_rows[-1], "groups": groups})
     fields = {
@@ -283,8 +282,4 @@ def stats(
         "against": against_fields,
         "skipped_records": found.skipped.count,
     }
-    frame = [dict(row) for row in rows]
-    for name, tokens in zip(columns, compared, strict=True):
-        for row, n in zip(frame, tokens, strict=True):
-            row[f"tokens of {name}"] = n
     return Stats(fields, frame, list(_shown(figures, rows, ratios)), found.skipped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -126,6 +126,4 @@ def find_differing_texts(first: Codec, second: Codec, sources: Sequence[Source],
             if ours != theirs and ours and theirs:
                 found.append({"path": source.path, "text": texts[at], "tokens": (ours, theirs), "ratio": ours / theirs})
         by_source.append(found)
-    longest = max(map(len, by_source), default=0)
-    turns = [entries[turn] for turn in range(longest) for entries in by_source if turn < len(entries)]
-    return turns[:n_texts]
+    return [row for turn in zip_longest(*by_source) for row in turn if row is not None][:n_texts]

@@ -146,10 +146,7 @@ def _bucket_items(bucket: Record) -> list[Item]:
 
 
 def _word_items(words: list[Record], total: int) -> list[Item]:
-    items = []
-    for word in words:
-        count = f" {word['count']:,}"
-        items.append(Item(tokens=word["tokens"], after=count, marked=word["changed"]))
+    items = [Item(tokens=word["tokens"], after=f" {word['count']:,}", marked=word["changed"]) for word in words]
     return items + _others(total - len(items), "word")
 
 

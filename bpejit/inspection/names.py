@@ -1,5 +1,6 @@
 """The names of tokenizers and texts in reports; the options of the functions that count tokens."""
 
+import os
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
@@ -8,6 +9,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.engines.work_options import LocalWork
 from bpejit.errors import OptionError, shorten, visible
 from bpejit.options import Option
+from bpejit.progress_bar import counted
 
 
 class Naming(TypedDict, total=False):
@@ -42,17 +44,15 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
         raise wrong_type("names", names, "a list of str", "write names=['old', 'new']")
     if len(names) > len(paths):
         raise OptionError(
-            f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {len(paths)} tokenizers; expected at most "
-            "one for each: remove the others, or name more tokenizers"
+            f"names has {len(names)} names ({', '.join(map(shorten, names))}) for {counted(len(paths), 'tokenizer')}; expected "
+            "at most one for each: remove the others, or name more tokenizers"
         )
-    last_parts: list[str] = []
+    last_parts = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
     found = list(map(visible, names))
-    for number, path in enumerate(paths):
-        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
-        last_parts.append(name)
-        n_times = last_parts.count(name)
-        if number >= len(names):
-            found.append(name if n_times == 1 else f"{name} ({n_times})")
+    for number in range(len(names), len(paths)):
+        name = last_parts[number]
+        n_times = last_parts[: number + 1].count(name)
+        found.append(name if n_times == 1 else f"{name} ({n_times})")
     twice = [name for name in found[: len(names)] if found.count(name) > 1]
     if twice:
         raise OptionError(f"names has {shorten(twice[0])} for two tokenizers; expected different names: change one of them")
@@ -61,10 +61,5 @@ def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Return labels or paths without the folder that contains all of them."""
-    folders = [name.split("/")[:-1] for name in names]
-    n_shared = 0
-    for parts in zip(*folders, strict=False):
-        if len(set(parts)) > 1:
-            break
-        n_shared += 1
+    n_shared = len(os.path.commonprefix([name.split("/")[:-1] for name in names]))  # noqa: RUF071 - of lists
     return ["/".join(name.split("/")[n_shared:]) for name in names]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.arrays import Array
 from bpejit.errors import UnsupportedError
+from bpejit.extras import import_extra
 from bpejit.inspection.visible_text import plain_text
 from bpejit.inspection.vocabulary_measures import LONGEST, compression_points, frequency_points, length_points
 from bpejit.jit.listening import in_notebook
@@ -36,19 +37,13 @@ def new_axes(ax: Any = None, *, shown: bool = False) -> Axes:
     """
     if ax is not None:
         return ax  # type: ignore[no-any-return]
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as cause:
-        raise UnsupportedError(
-            "plots need matplotlib, which is not installed; expected the package: install it with `pip install 'bpejit[plot]'`"
-        ) from cause
+    figure = import_extra("matplotlib.figure", "a plot", extra="plot", error=UnsupportedError)
     settings: Any = {"figsize": (5.2, 3.2), "layout": "constrained"}
     if shown and (in_notebook() or "matplotlib.pyplot" in sys.modules):
         from matplotlib import pyplot
 
-        found: Axes = pyplot.subplots(**settings)[1]
-        return found
-    return Figure(**settings).subplots()
+        return pyplot.subplots(**settings)[1]  # type: ignore[no-any-return]
+    return figure.Figure(**settings).subplots()  # type: ignore[no-any-return]
 
 
 def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
@@ -95,12 +90,11 @@ def _drawn(ax: Axes, points: Mapping[str, tuple[Array, Array]], x: str, y: str, 
         color = next(colors)
         if horizontal.size:
             ax.plot(horizontal, vertical, color=color, label=_label(name), **style)
-    for text in (ax.set_xlabel(x), ax.set_ylabel(y)):
-        text.set_parse_math(False)
+    texts = [ax.set_xlabel(x), ax.set_ylabel(y)]
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
     if len(points) > 1:
-        legend = ax.legend(frameon=False, fontsize="small")
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        texts += ax.legend(frameon=False, fontsize="small").get_texts()
+    for text in texts:
+        text.set_parse_math(False)
     return ax

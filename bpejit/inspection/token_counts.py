@@ -35,6 +35,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import FunctionJob, Progress
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
+from bpejit.inspection.names import tokenizer_names
 from bpejit.inspection.tables import Row
 from bpejit.inspection.text_measures import (
     OTHER,
@@ -63,12 +64,14 @@ class GivenModel:
     model: Model
 
 
-def given_models(first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokenizer] = ()) -> list[GivenModel]:
-    """Return the models of a tokenizer and of others, of which there may be one or a list.
+def given_models(
+    first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokenizer], names: Sequence[str]
+) -> tuple[list[GivenModel], list[str]]:
+    """Return the models of a tokenizer and of others, of which there may be one or a list, and their names.
 
     Raises
     ------
-    ArgumentTypeError, TokenizerFormatError
+    ArgumentTypeError, OptionError, TokenizerFormatError
     """
     found = []
     n_objects = 0
@@ -82,7 +85,7 @@ def given_models(first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokeniz
         else:
             expected = "a Tokenizer, or the path of one"
             raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")
-    return found
+    return found, tokenizer_names([entry.path for entry in found], names)
 
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
@@ -324,11 +327,7 @@ def count_inputs(
                 yield chunk
 
     def tell(n_read: int) -> None:
-        before, n_turns = turn
-        if total is None:
-            report(stage, n_read, None, "bytes")
-        else:
-            report(stage, before * total + n_read, n_turns * total, "bytes")
+        report(stage, turn[0] * (total or 0) + n_read, total and turn[1] * total, "bytes")
 
     tell(0)
     nothing = np.zeros(0, np.int64)

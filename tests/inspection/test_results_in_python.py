@@ -137,7 +137,7 @@ def test_wrong_arguments(folder, tokenizers):
     text = folder / "prose.txt"
     with pytest.raises(bpejit.ArgumentTypeError, match="tokenizer is 5, an int; expected a Tokenizer, or the path of one"):
         bpejit.stats(5, text)
-    with pytest.raises(bpejit.OptionError, match="names has 2 names"):
+    with pytest.raises(bpejit.OptionError, match=r"names has 2 names \('a', 'b'\) for 1 tokenizer; expected at most one"):
         bpejit.stats(tokenizers[0], text, names=["a", "b"])
     with pytest.raises(bpejit.OptionError, match="labels groups inputs, and there are none"):
         bpejit.compare(*tokenizers, labels={"*": "a"})
