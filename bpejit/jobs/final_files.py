@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 _COMPLETE = "complete"
 
 _THREADS = 4
-"""Each takes the memory of some row groups."""
+"""Threads that copy spools. Each takes the memory of some row groups."""
+
+_FLUSHED = 8
+"""Files that are flushed to disk at a time, if their ids are not copied."""
 
 
 def adopts(form: TokenFileFormat) -> TypeGuard[MappedFormat]:
@@ -101,7 +105,7 @@ class FinalFiles:
     def __init__(self, names: OutputNames, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
-        self.threads = min(count_cpus(), _THREADS)
+        self.threads = _FLUSHED if adopts(names.format) else min(count_cpus(), _THREADS)
         self._job = job
         self._spools = spools
         self.has_ends = has_ends
@@ -169,15 +173,15 @@ class FinalFiles:
             if growing.busy or not growing.has_work:
                 return
             growing.busy = True
-        if not self._submit(growing):
+        if not self._submit(partial(self._write, growing)):
             self._growing.pop(record.number)  # it is written at the end
 
-    def _submit(self, growing: _Growing) -> bool:
+    def _submit(self, task: Callable[[], None]) -> bool:
         """Let a thread write what a file lacks; return False if none can be started."""
         if self._pool is None:  # not earlier: the engine forks its workers before they send ids
             self._pool = ThreadPoolExecutor(self.threads)
         with suppress(RuntimeError):
-            self._running.append(self._pool.submit(self._write, growing))
+            self._running.append(self._pool.submit(task))
             return True
         return False
 
@@ -259,11 +263,7 @@ class FinalFiles:
         final.mkdir(exist_ok=True)
         firsts = _first_rows(records)
         missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
-        if adopts(names.format):
-            for record, _ in missing:
-                self._adopt(names.format, record)
-        else:
-            self._write_missing(missing, columns)
+        self._write_missing(missing, columns)
         pairs: list[tuple[Path, Path]] = []
         for record in records:
             staged = names.format.files(self._staged(record))
@@ -279,22 +279,33 @@ class FinalFiles:
         return pairs
 
     def _write_missing(self, missing: Sequence[tuple[SpoolRecord, int]], columns: StoredColumns | None) -> None:
-        """Write the files of complete spools, and remove these; `missing` has each with the number of its first row."""
-        in_threads = self.threads > 1 and len(missing) > 1 and sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
+        """Write the files of complete spools; `missing` has each with the number of its first row."""
+        form = self.names.format
+        worthwhile = adopts(form) or sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
+        in_threads = self.threads > 1 and len(missing) > 1 and worthwhile
         try:
             for record, first in missing:
-                if not ids_path(self._spools, record.number).exists():
-                    raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
-                if not self._fresh:
-                    _check_spool(self._spools, record, ids_path(self._spools, record.number), has_ends=self.has_ends)
-                rows = None if columns is None else columns.rows(record, first)
-                growing = _Growing.begun(record, complete=True, columns=rows, busy=True, last=True)
-                self._growing[record.number] = growing
-                if not in_threads or not self._submit(growing):
-                    self._write(growing)
+                if adopts(form):
+                    task = partial(self._adopt, form, record)
+                else:
+                    rows = None if columns is None else columns.rows(record, first)
+                    task = partial(self._write, self._begin_copy(record, rows))
+                if not in_threads or not self._submit(task):
+                    task()
             self.finish()
         finally:
             self.close()
+
+    def _begin_copy(self, record: SpoolRecord, rows: ColumnRows | None) -> _Growing:
+        """Return the file of a complete spool, which is removed when that is written; `rows` are those of its documents."""
+        source = ids_path(self._spools, record.number)
+        if not source.exists():
+            raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
+        if not self._fresh:
+            _check_spool(self._spools, record, source, has_ends=self.has_ends)
+        growing = _Growing.begun(record, complete=True, columns=rows, busy=True, last=True)
+        self._growing[record.number] = growing
+        return growing
 
     def _adopt(self, form: MappedFormat, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""

@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_file
+from bpejit.storage.files import StrPath, read_file
 from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
-from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.mapping import Borders, Output, map_ids, regular_size
 from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _END = np.dtype("<u8")
@@ -55,7 +55,7 @@ class DatatroveFormat(MappedFormat):
         """Return the index and the metadata."""
         return [_index_path(path), _metadata_path(path)]
 
-    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+    def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write both."""
         index, metadata = files
         for some in ends():

@@ -134,6 +134,10 @@ _BLOCK = 1 << 16
 """Number of ends of documents that are read at a time."""
 
 
+Output = OutputFile | BinaryIO
+"""An open file that is written from its start to its end."""
+
+
 class Borders:
     """The ends of documents, read in blocks, so that their number does not matter.
 
@@ -232,7 +236,7 @@ def read_ends(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterat
         start += ends.size
 
 
-def write_document_index(file: OutputFile, n_documents: int, ends: Iterator[Array]) -> None:
+def write_document_index(file: Output, n_documents: int, ends: Iterator[Array]) -> None:
     """Write a document index into an empty file, from the ends of its documents in blocks."""
     file.write(npy_header(END_DTYPE, n_documents + 1))
     file.write(bytes(END_DTYPE.itemsize))

@@ -20,10 +20,10 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_file
+from bpejit.storage.files import StrPath, read_file
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
-from bpejit.tokenfiles.mapping import Borders, map_ids, regular_size
+from bpejit.tokenfiles.mapping import Borders, Output, map_ids, regular_size
 from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _MAGIC = b"MMIDIDX\x00\x00"
@@ -84,7 +84,7 @@ class MegatronFormat(MappedFormat):
         """Return the index."""
         return [idx_path(path)]
 
-    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+    def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write the index, with each document as one sequence; raise TokenFileError if a document is too long."""
         (index,) = files
         n_documents = fields.documents or 0

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error, replacing, write_error
+from bpejit.storage.files import StrPath, read_error, write_error
+from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, TokenReader, choose_dtype, document_number
 from bpejit.tokenfiles.description import (
     DTYPES,
@@ -36,6 +37,7 @@ from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import (
     Borders,
     EndReader,
+    Output,
     document_index_path,
     map_ids,
     read_document_index,
@@ -364,7 +366,7 @@ class MappedFormat(DescribedFormat):
         """Return the files with the borders of documents."""
         return [document_index_path(path)]
 
-    def write_borders(self, files: Sequence[OutputFile], fields: Description, ends: Ends) -> None:
+    def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write the borders of documents into empty files."""
         write_document_index(files[0], fields.documents or 0, ends())
 
@@ -398,7 +400,7 @@ class MappedFormat(DescribedFormat):
         return MappedTokens(path, ids, fields, borders, found.position)
 
     def write_others(self, path: Path, fields: Description, ends: Path) -> None:
-        """Write the files of a token file except that with the ids, and flush them to disk.
+        """Write the files of a token file of a job except that with the ids, and flush them to disk.
 
         Parameters
         ----------
@@ -410,12 +412,16 @@ class MappedFormat(DescribedFormat):
 
         Raises
         ------
-        TokenFileError, OutputError
+        TokenFileError, OSError
         """
         main = self.main_file(path)
-        if fields.documents is not None:
-            with ExitStack() as stack:
-                files = [stack.enter_context(replacing(file)) for file in self.border_files(main)]
-                self.write_borders(files, fields, partial(read_ends, stack.enter_context(ends.open("rb"))))
-        with replacing(description_path(main)) as file:
-            file.write(write_description(fields))
+        with ExitStack() as stack:
+            # Not `replacing`: nothing reads these files before they get other names, or after an interruption.
+            borders = [] if fields.documents is None else self.border_files(main)
+            files = [stack.enter_context(file.open("wb")) for file in (*borders, description_path(main))]
+            if borders:
+                self.write_borders(files[:-1], fields, partial(read_ends, stack.enter_context(ends.open("rb"))))
+            files[-1].write(write_description(fields))
+            for file in files:
+                file.flush()
+                sync_file(file.fileno())
