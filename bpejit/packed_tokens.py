@@ -141,6 +141,11 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
         places = ranges_of(self.tokens.starts[both], lengths)
         return ByteStrings(self.tokens.pool[places], starts_of(lengths))
 
+    def made(self) -> ByteStrings:
+        """Return what each pair makes."""
+        sides = self.sides()
+        return ByteStrings(sides.pool, sides.starts[::2].copy())
+
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:
         """The pairs."""

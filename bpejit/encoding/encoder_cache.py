@@ -22,7 +22,7 @@ from bpejit.jit.stored_arrays import CACHE_LINE_BYTES, load_arrays, store_arrays
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model
-from bpejit.packed_tokens import PackedTokens
+from bpejit.packed_tokens import PackedTokens, pack_tokens
 
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
@@ -71,7 +71,8 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
     if code is None:
         return None
     source = model.tokens.source if isinstance(model.tokens, PackedTokens) and model.ranked else None
-    specials = [(text, token_id, token_id in model.tokens) for text, token_id in model.special_tokens.items()]
+    is_token = np.isin(list(model.special_tokens.values()), pack_tokens(model.tokens)[1]).tolist()
+    specials = list(zip(model.special_tokens, model.special_tokens.values(), is_token, strict=True))
     code += fingerprint.of_machine() + fingerprint.of_sources()
     parts = (code, source or model.sha256, model.ignore_merges, cache_bytes, specials)
     digest = hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16)

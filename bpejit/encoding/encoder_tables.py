@@ -66,7 +66,8 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     """
     check_ids(model)
     if model.symbols is not None:
-        internal, strings, listed = symbol_rules(model)
+        internal: list[bytes] = []
+        strings, listed = symbol_rules(model)
     else:
         internal, strings, listed = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
     n_ranks = int(listed[-1].max(initial=-1)) + 1
@@ -83,7 +84,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
     if model.symbols is not None:
-        ids, *parts = symbol_ids(model, internal)
+        ids, *parts = symbol_ids(model, strings)
     else:
         ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], np.uint32)
         ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
@@ -246,14 +247,16 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
         The greatest length.
     """
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
-    strings, numbers = pack_tokens(model.tokens if model.symbols is None else {**model.tokens, **model.unused_tokens})
+    strings, numbers = pack_tokens(model.tokens)
     texts = [*map(special_bytes, model.special_tokens)]
     if model.symbols is not None and model.symbols.space and model.decoder:
         texts = [text.replace(model.symbols.space.encode(), b" ") for text in texts]
-    specials = ByteStrings.from_list(texts)
+    unused = model.unused_tokens
+    others = [*unused, *model.special_tokens.values()]  # the last of several with one id counts
+    specials = ByteStrings.from_list([*unused.values(), *texts])
     pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, np.uint8)])
     starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
-    ids = np.concatenate([numbers, np.fromiter(model.special_tokens.values(), np.int64, len(model.special_tokens))])
+    ids = np.concatenate([numbers, np.array(others, np.int64)])
     slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), np.uint64)
     lengths = np.zeros(model.vocab_size, np.int64)
     decoding.fill_slots(pool, starts, ids, slots, lengths)

@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
 from bpejit.formats.ranked_merges import MergeRules
+from bpejit.formats.vocabulary_arrays import find_strings, merge_indexes
 from bpejit.kernels.encoding import symbol_parts
 from bpejit.kernels.encoding.span_encoding import NO_ID
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.normalization.symbols import WORD_END
+from bpejit.packed_tokens import PackedMerges, pack_tokens
 from bpejit.utf8 import code_points, widths
 
 _WORD_END = bytes([WORD_END])
@@ -30,35 +32,53 @@ _ASCII = 0x80
 _LEADS = 0xC0
 """The first byte that begins a character of several."""
 
+_WIDTHS = np.repeat([1, 0, 2, 3, 4], [0x80, 0x42, 0x1E, 0x10, 0x10])
+"""The length of a character by its first byte; 0 if none begins with it."""
 
-def symbol_rules(model: Model) -> tuple[list[bytes], ByteStrings, MergeRules]:
-    """Return the internal tokens of a model with symbols, as a list and packed, and its rules."""
+
+def symbol_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
+    """Return the internal tokens of a model with symbols, and its rules."""
     assert model.symbols is not None
-    suffix = model.symbols.word_end.encode()
     internal = {bytes([byte]): byte for byte in range(_N_BYTES)}
     rules: list[tuple[int, int, int, int]] = []
-
-    def add(left: bytes, right: bytes, rank: int) -> None:
-        made = internal.setdefault(left + right, len(internal))
-        rules.append((internal[left], internal[right], made, rank))
-
     for character in _characters(model):
         for size in range(1, len(character)):
-            if character[: size + 1] not in internal:
-                add(character[:size], character[size : size + 1], len(rules))
-    first = len(rules)
+            left, right = character[:size], character[size : size + 1]
+            if left + right not in internal:
+                made = internal[left + right] = len(internal)
+                rules.append((internal[left], internal[right], made, len(rules)))
     if model.ranked:
         _add_splits(model, internal, rules)
+        strings, listed = ByteStrings.from_list(list(internal)), np.zeros((4, 0), np.int32)
     else:
-        pairs = [(marked(left, suffix), marked(right, suffix)) for left, right in model.merges]
-        for left, right in pairs:
-            internal.setdefault(left + right, len(internal))
-        for rank, (left, right) in enumerate(pairs, first):
-            if left in internal and right in internal:  # a token that no merge produces never occurs
-                add(left, right, rank)
-    tokens = list(internal)
-    columns = np.array(rules, np.int32).reshape(-1, 4).T.copy()
-    return tokens, ByteStrings.from_list(tokens), (columns[0], columns[1], columns[2], columns[3])
+        strings, listed = _listed_merges(model, ByteStrings.from_list(list(internal)), len(rules))
+    columns = np.concatenate([np.array(rules, np.int32).reshape(-1, 4).T, listed], axis=1)
+    return strings, (columns[0], columns[1], columns[2], columns[3])
+
+
+def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[ByteStrings, Array]:
+    """Return the internal tokens with the results of a list of merges, and left, right, result and rank of each, int32."""
+    suffix = model.symbols.word_end.encode() if model.symbols is not None else b""
+    strings, _ = pack_tokens(model.tokens)
+    lefts, rights = merge_indexes(model.merges, strings)
+    if suffix:
+        strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
+    made = find_strings(strings, PackedMerges(strings, lefts, rights).made(), 1)
+    numbers = np.full(len(strings), -1, np.int32)
+    known = find_strings(strings, internal, 1)
+    numbers[known[known >= 0]] = np.flatnonzero(known >= 0)
+    first_at = np.full(len(strings), made.size)
+    first_at[made[::-1]] = np.arange(made.size)[::-1]
+    new = np.flatnonzero((first_at < made.size) & (numbers < 0))
+    new = new[np.argsort(first_at[new])]
+    numbers[new] = np.arange(len(internal), len(internal) + new.size)
+    lengths = np.diff(strings.starts)[new]
+    pool = np.concatenate([internal.pool, strings.pool[ranges_of(strings.starts[new], lengths)]])
+    starts = np.concatenate([internal.starts, internal.starts[-1] + starts_of(lengths)[1:]])
+    ranks = np.arange(first, first + made.size, dtype=np.int32)
+    rules = np.stack([numbers[lefts], numbers[rights], numbers[made], ranks])
+    # A token that no merge produces never occurs.
+    return ByteStrings(pool, starts), rules[:, (rules[:2] >= 0).all(axis=0)]
 
 
 def _add_splits(model: Model, internal: dict[bytes, int], rules: list[tuple[int, int, int, int]]) -> None:
@@ -87,34 +107,25 @@ def _characters(model: Model) -> list[bytes]:
     """Return the characters of the vocabulary with several bytes, and all characters with the mark."""
     assert model.symbols is not None
     suffix = model.symbols.word_end.encode()
-    found: set[bytes] = set()
-    for token in model.tokens.values():
-        plain = marked(token, suffix)
-        symbol = token if plain == token else plain[:-1]
-        if len(symbol) == 1 or (model.symbols.characters and _is_character(symbol)):
-            found.add(symbol)
+    strings, _ = pack_tokens(model.tokens)
+    if suffix:
+        strings = ByteStrings.from_list([marked(token, suffix).removesuffix(_WORD_END) for token in strings])
+    lengths = np.diff(strings.starts)
+    widths_of = _WIDTHS if model.symbols.characters else np.ones(_N_BYTES, np.int64)
+    leads = strings.pool[np.minimum(strings.starts[:-1], strings.pool.size - 1)]
+    found = {strings[index] for index in np.flatnonzero((lengths > 0) & (lengths == widths_of[leads])).tolist()}
     if suffix:
         found |= {symbol + _WORD_END for symbol in found}
     return sorted(one for one in found if len(one) > 1)
 
 
-def _is_character(token: bytes) -> bool:
-    """Return True if bytes are one character of UTF-8."""
-    if not 2 <= len(token) <= 4 or token[0] < _LEADS:
-        return False
-    try:
-        return len(token.decode()) == 1
-    except UnicodeDecodeError:
-        return False
-
-
-def symbol_ids(model: Model, internal: list[bytes]) -> tuple[Array, Array, Array]:
+def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array]:
     """Return the id of each internal token, and `parts` and `part_limits` (see `symbol_parts`).
 
     Parameters
     ----------
     model : Model
-    internal : list of bytes
+    internal : ByteStrings
         As from `symbol_rules`.
 
     Returns
@@ -126,24 +137,25 @@ def symbol_ids(model: Model, internal: list[bytes]) -> tuple[Array, Array, Array
     symbols = model.symbols
     assert symbols is not None
     suffix = symbols.word_end.encode()
-    by_token = {marked(token, suffix): number for token, number in model.ids.items()}
+    strings, numbers = pack_tokens(model.tokens)
+    if suffix:
+        strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
+    found = find_strings(strings, internal, 1)
+    ids = np.where(found < 0, -1, numbers[found])
+    if symbols.byte_ids:
+        ids[:_N_BYTES] = np.where(found[:_N_BYTES] < 0, symbols.byte_ids, ids[:_N_BYTES])
     first = model.vocab_size
-    parts: list[list[int]] = []
-    ids: list[int] = []
-    for number, token in enumerate(internal):
-        token_id = by_token.get(token)
-        if token_id is None and symbols.byte_ids and number < _N_BYTES:
-            token_id = symbols.byte_ids[number]
-        if token_id is None:
-            token_id = first + len(parts)
-            parts.append(_parts_of(token, symbols.byte_ids, symbols.unknown, characters=symbols.characters))
-        ids.append(token_id)
+    without = np.flatnonzero(ids < 0)
+    ids[without] = np.arange(first, first + without.size)
+    parts = [
+        _parts_of(internal[index], symbols.byte_ids, symbols.unknown, characters=symbols.characters)
+        for index in without.tolist()
+    ]
     padded = [[*part, 0, 0][:4] for part in parts]
-    ascii_known = all(number < first for number in ids[:_ASCII])
     fuses = symbols.fuses_unknown and symbols.unknown is not None
     fused = symbols.unknown if fuses else symbol_parts.NOT_FUSED
-    limits = np.array([first, fused, ascii_known], np.uint32)
-    return np.array(ids, np.uint32), np.array(padded, np.uint32).ravel(), limits
+    limits = np.array([first, fused, (ids[:_ASCII] < first).all()], np.uint32)
+    return ids.astype(np.uint32), np.array(padded, np.uint32).ravel(), limits
 
 
 def _parts_of(token: bytes, byte_ids: tuple[int, ...], unknown: int | None, *, characters: bool) -> list[int]:

@@ -8,13 +8,18 @@ adds are in `Model.template`.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat
 from bpejit.formats.folder import TOKENIZER_FILE
@@ -22,12 +27,20 @@ from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.huggingface_writing import note, sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols
-from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class_of, has_settings, warn_of_rebuilt
+from bpejit.formats.settings_beside import (
+    SETTINGS_FILES,
+    apply_settings,
+    class_of,
+    has_settings,
+    settings_bytes,
+    warn_of_rebuilt,
+)
 from bpejit.formats.tokenizer_files import read_tokenizer_file
+from bpejit.formats.vocabulary_arrays import LEAST_TOKENS, cut_merges, find_merges, load_stored, store_parsed
 from bpejit.model import Model
 from bpejit.normalization.json_fields import AGAIN, Fields, canonical, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
-from bpejit.packed_tokens import ReadOnlyDict
+from bpejit.packed_tokens import PackedMerges, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
@@ -102,18 +115,17 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
     data = read_tokenizer_file(file)
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
+    beside = file.parent if with_settings and has_settings(file.parent) else None
+    described = (hashlib.sha256(data).hexdigest(), unicode, () if beside is None else settings_bytes(beside))
+    stored = load_stored(repr(described).encode())
     try:
-        content = parse_json(data, file, error=TokenizerFormatError, hook=distinct_fields)
-        if not (with_settings and has_settings(file.parent)):
-            return model_from_json(content, unicode=unicode)
-        class_name = class_of(file.parent)
-        try:
-            changed, config = apply_settings(content, file.parent, class_name)
-            model = model_from_json(changed, unicode=unicode, config=config)
-        except TokenizerFormatError:
-            model_from_json(content, unicode=unicode)  # raises an error of the file alone
-            raise
-        warn_of_rebuilt(model, file, class_name)
+        if stored is not None:
+            model, _ = stored
+        else:
+            model = _parse(data, file, beside, unicode)
+            store_parsed(repr(described).encode(), model, {})
+        if beside is not None:
+            warn_of_rebuilt(model, file, class_of(beside))
         return model
     except TokenizerFormatError as error:
         if error.args[0].startswith(tuple(f"`{file.parent / name}`" for name in (file.name, *SETTINGS_FILES))):
@@ -121,8 +133,39 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
         raise TokenizerFormatError(f"`{file}`: {error}") from error
 
 
-def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: TokenizerConfig | None = None) -> Model:
+def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:
+    """Return the model in a file, with the settings in a folder."""
+    rest, found = cut_merges(data)
+    if found is not None:
+        with suppress(TokenizerFormatError):  # an error of the whole file is raised below
+            content = parse_json(rest, file, error=TokenizerFormatError, hook=distinct_fields)
+            if content["model"]["merges"] == []:
+                return _with_settings(content, beside, unicode, found)
+    content = parse_json(data, file, error=TokenizerFormatError, hook=distinct_fields)
+    return _with_settings(content, beside, unicode, None)
+
+
+def _with_settings(content: Any, beside: Path | None, unicode: str, found: ByteStrings | None) -> Model:
+    if beside is None:
+        return model_from_json(content, unicode=unicode, found=found)
+    try:
+        changed, config = apply_settings(content, beside, class_of(beside))
+        return model_from_json(changed, unicode=unicode, config=config, found=found)
+    except TokenizerFormatError:
+        model_from_json(content, unicode=unicode, found=found)  # raises an error of the file alone
+        raise
+
+
+def model_from_json(
+    content: Any,
+    *,
+    unicode: str = TOOLS_UNICODE,
+    config: TokenizerConfig | None = None,
+    found: ByteStrings | None = None,
+) -> Model:
     """Return the model in the parsed content of a `tokenizer.json`, with the settings beside it.
+
+    `found` has the tokens of the merges, left and right in turn, if they are not in the content (see `cut_merges`).
 
     Raises
     ------
@@ -162,19 +205,25 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
         sections["pre_tokenizer"], mapped=normalizer.maps_bytes, space=normalizer.space, unicode=unicode
     )
     space = "" if pretokenizer.level else normalizer.space or pretokenizer.space
-    strings = (byte_strings if pretokenizer.level else character_strings)(vocab, suffix=options.word_end, space=space)
-    merges = _read_merges(listed, vocab, strings)
+    strings = byte_strings(vocab, options.word_end) if pretokenizer.level else character_strings(vocab, space)
+    merges = _distinct(_read_merges(listed, vocab) if found is None else find_merges(found, vocab))
+    if None in strings:  # merges of tokens that no text becomes are left out
+        exists = np.array([token is not None for token in strings])
+        merges = merges[:, exists[merges].all(axis=0)]
     tokens, symbols = read_symbols(vocab, strings, merges, numbers, options, level=pretokenizer.level, space=space)
+    places = np.searchsorted(tokens.numbers, np.fromiter(vocab.values(), np.int64, len(vocab))).astype(np.int32)
+    packed = PackedMerges(tokens.strings, places[merges[0]], places[merges[1]])
     decoder = read_decoder(sections["decoder"], space=space, fallback=bool(symbols and symbols.byte_ids))
     pattern: Pattern | None = None
     if symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides:
-        pattern = joining_pattern({(strings[left] + strings[right]).decode("utf-8", "replace") for left, right in merges})
+        pattern = joining_pattern(packed.made())
     every = {text: flags.get(text, TokenFlags()) for text in numbers}
     pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
+    is_large = len(tokens) >= LEAST_TOKENS
     return Model(
-        tokens=ReadOnlyDict(tokens),
-        merges=[(strings[left], strings[right]) for left, right in merges],
+        tokens=tokens if is_large else ReadOnlyDict(tokens.items()),
+        merges=packed if is_large else packed.pairs,
         special_tokens=numbers,
         pattern=pattern,
         ignore_merges=options.ignore_merges,
@@ -239,6 +288,9 @@ _OTHER_MODELS = {
 
 
 def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
+    numbers = list(vocab.values())
+    if set(map(type, numbers)) == {int} and 0 <= min(numbers) <= max(numbers) < 1 << 32 and len(set(numbers)) == len(numbers):
+        return vocab
     texts: dict[int, str] = {}
     for text, number in vocab.items():
         if type(number) is not int or not 0 <= number < 1 << 32:
@@ -255,12 +307,9 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, bytes]) -> list[tuple[str, str]]:
-    """Return the merges, written as lists or strings. If a pair is repeated, its last position counts, as in `tokenizers`.
-
-    Merges of tokens that no text becomes, which have no entry in `strings`, are left out.
-    """
-    pairs: dict[tuple[str, str], None] = {}
+def _read_merges(merges: list[Any], vocab: dict[str, int]) -> Array:
+    """Return the merges, written as lists or strings, as `read_symbols` takes them."""
+    pairs: list[tuple[str, str]] = []
     for number, merge in enumerate(merges):
         if isinstance(merge, str):
             if merge.startswith("#version"):
@@ -272,14 +321,23 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
         if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
             raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", AGAIN)
         left, right = pair
-        if left not in strings or right not in strings or left + right not in strings:
-            token = next(token for token in (left, right, left + right) if token not in strings)
-            if token in vocab:
-                continue
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            token = next(token for token in (left, right, left + right) if token not in vocab)
             raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
-        pairs.pop(pair, None)
-        pairs[pair] = None
-    return list(pairs)
+        pairs.append(pair)
+    indexes = dict(zip(vocab, range(len(vocab)), strict=True))
+    return (
+        np.array([[indexes[left], indexes[right], indexes[left + right]] for left, right in pairs], np.int32).reshape(-1, 3).T
+    )
+
+
+def _distinct(merges: Array) -> Array:
+    """Return merges without repeated pairs, of which the last position counts, as in `tokenizers`."""
+    pairs = merges[0].astype(np.int64) << 32 | merges[1]
+    if distinct(pairs).size == pairs.size:
+        return merges
+    _, last = np.unique(pairs[::-1], return_index=True)
+    return merges[:, np.sort(pairs.size - 1 - last)]
 
 
 def _refused_merge(number: int, merge: Any, found: str, action: str) -> TokenizerFormatError:

@@ -131,6 +131,12 @@ def has_settings(folder: Path) -> bool:
     return any((folder / name).exists() for name in names) or class_of(folder) is not None
 
 
+def settings_bytes(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """Return the names and contents of the files with tokens and settings in a folder."""
+    files = (file for name in SETTINGS_FILES for file in sorted(folder.glob(name)))
+    return tuple((file.name, file.read_bytes()) for file in files if file.is_file())
+
+
 def class_of(folder: Path) -> str | None:
     """Return the tokenizer class that a folder names, without `Fast`; None if it names none.
 

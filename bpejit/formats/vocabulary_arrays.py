@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from json.encoder import encode_basestring
@@ -23,12 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, padded_text
+from bpejit.errors import TokenizerFormatError
 from bpejit.jit import cache, fingerprint
-from bpejit.kernels.formats import vocabulary_text as kernels
+from bpejit.kernels.formats import merge_parsing, vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
-from bpejit.packed_tokens import PackedMerges, PackedTokens, pack_tokens
+from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
 
@@ -37,9 +39,14 @@ from bpejit.utf8 import has_surrogates
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""
 
+_LEAST_BYTES = 1 << 20
+"""Smaller files are read as they are."""
+
 _MODULES = (
-    *("folder.py", "vocabulary_arrays.py", "../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py"),
-    "../normalization/pipeline_config.py",
+    *("folder.py", "huggingface_reading.py", "reading_symbols.py", "settings_beside.py", "vocabulary_arrays.py"),
+    *("../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py", "../splitting/joining.py"),
+    *(f"../normalization/{name}.py" for name in ("byte_characters", "json_fields", "normalizers", "pipeline", "symbols")),
+    *(f"../normalization/{name}.py" for name in ("decoders", "pipeline_config", "pretokenizers")),
 )
 
 
@@ -53,13 +60,15 @@ def load_stored(content: bytes) -> tuple[Model, dict[str, Any]] | None:
 
 def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
     """Store a model and what its reader needs besides it for the content of a file, if possible."""
-    strings, numbers = pack_tokens(model.tokens)
-    if len(strings) < LEAST_TOKENS or (np.diff(numbers) <= 0).any():
+    if len(model.tokens) < LEAST_TOKENS:
         return
+    if not isinstance(model.tokens, PackedTokens) and list(model.tokens) != sorted(model.tokens):
+        model = replace(model, tokens=ReadOnlyDict(sorted(model.tokens.items())))
+    strings, numbers = pack_tokens(model.tokens)
     name = _file_name(content)
     if name is None:
         return
-    lefts, rights = (side.astype(np.int32) for side in _indexes(model.merges, strings))
+    lefts, rights = (side.astype(np.int32) for side in merge_indexes(model.merges, strings))
     packed = replace(model, tokens=PackedTokens(strings, numbers), merges=PackedMerges(strings, lefts, rights))
     vars(packed)["sha256"] = model.sha256
     cache.write(name, pickle.dumps((packed, notes), protocol=4), cache.ENCODERS)
@@ -94,7 +103,7 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
         from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         listed = as_merge_list(model)
-    lefts, rights = _indexes(listed, strings)
+    lefts, rights = merge_indexes(listed, strings)
     lengths = np.diff(quoted.starts)
     size = int(lengths[lefts].sum() + lengths[rights].sum())
     out = np.empty(size + (kernels.INDENT + 6) * lefts.size, np.uint8)
@@ -123,7 +132,68 @@ def _quote(strings: ByteStrings) -> ByteStrings:
     return ByteStrings(pool, starts)
 
 
-def _indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:
+def cut_merges(data: bytes) -> tuple[bytes, ByteStrings | None]:
+    """Return a `tokenizer.json` without its list of merges, and the tokens of the merges, left and right in turn.
+
+    Reading half a million merges as objects takes a second and 150 MB. A small file, and one with anything unusual, is returned
+    as it is, with None.
+    """
+    places = list(re.finditer(rb'"merges"[ \t\r\n]*:[ \t\r\n]*\[', data)) if len(data) >= _LEAST_BYTES else []
+    if len(places) != 1:
+        return data, None
+    begin = places[0].end() - 1
+    block, n_bytes = padded_text(memoryview(data)[begin:])
+    pool, starts, state = np.empty(n_bytes, np.uint8), np.empty(n_bytes // 3 + 8, np.int64), np.zeros(1, np.int64)
+    n_tokens = merge_parsing.parse_merges(block, 0, pool, starts, state)
+    if n_tokens == merge_parsing.UNUSUAL:
+        return data, None
+    starts = starts[: n_tokens + 1].copy()
+    return b"".join([data[: begin + 1], data[begin + int(state[0]) - 1 :]]), ByteStrings(pool[: starts[-1]].copy(), starts)
+
+
+def find_merges(found: ByteStrings, vocab: Iterable[str]) -> Array:
+    """Return the indexes of the left and the right token of each merge, and of the result, int32 [3, merges].
+
+    Parameters
+    ----------
+    found : ByteStrings
+        As from `cut_merges`.
+    vocab : iterable of str
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a token is not in the vocabulary. The message does not say which, since `cut_merges` is tried first only.
+    """
+    known = _packed_texts(list(vocab))
+    sides = find_strings(known, found, 1)
+    merges = np.stack([sides[::2], sides[1::2], find_strings(known, found, 2)])
+    if (merges < 0).any():
+        raise TokenizerFormatError("the merges have tokens that are not in the vocabulary; expected tokens of it: correct it")
+    return merges
+
+
+def _packed_texts(texts: list[str]) -> ByteStrings:
+    """Return texts in UTF-8."""
+    data = np.frombuffer("\0".join(texts).encode("utf-8", "surrogatepass"), np.uint8)
+    ends = np.flatnonzero(data == 0)
+    if ends.size != len(texts) - 1:  # one has this character
+        return ByteStrings.from_list([text.encode("utf-8", "surrogatepass") for text in texts])
+    starts = np.concatenate([[0], ends - np.arange(ends.size), [data.size - ends.size]])
+    return ByteStrings(data[data > 0], starts)
+
+
+def find_strings(known: ByteStrings, strings: ByteStrings, step: int) -> Array:
+    """Return the index in `known` of each `step` adjacent strings together, or -1, as int32."""
+    found = np.empty(len(strings) // step, np.int32)
+    slots = np.zeros(2 << len(known).bit_length(), np.int32)
+    pools = (padded_text(one.pool)[0] for one in (known, strings))
+    known_pool, pool = pools
+    merge_parsing.find_strings(known_pool, known.starts, slots, pool, strings.starts, step, found)
+    return found
+
+
+def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:
     """Return the indexes of the tokens of each merge, int64 each."""
     if isinstance(merges, PackedMerges) and merges.tokens is strings:
         return merges.lefts.astype(np.int64), merges.rights.astype(np.int64)

@@ -46,6 +46,9 @@ ELEMENT = re.compile(f"{ESCAPE.pattern}|.", re.DOTALL)
 """One escape or character of a pattern."""
 
 
+_PROPERTIES = frozenset(f"\\{letter}" for letter in "pPsSdDwW")
+
+
 @lru_cache(maxsize=1)
 def _every_character() -> str:
     return as_text(np.arange(CODE_POINTS, dtype="<u4"))
@@ -108,10 +111,11 @@ def _constant_intervals(source: str) -> Array | None:
     """Return the starts of intervals in which a set contains all code points or none, or None if it has few elements.
 
     The `regex` package compares each character with the elements one after the other. A set that is read from another tool
-    may list 700 ranges, and took 2.1 s for all code points; one code point of each interval takes 0.02 s.
+    may list 700 ranges, and took 2.1 s for all code points; one code point of each interval takes 0.02 s. A property of a
+    short set is compared as fast as its intervals are found.
     """
     elements = list(dict.fromkeys(ELEMENT.findall(source)))
-    if len(elements) < 100 or "[:" in source:
+    if "[:" in source or (len(elements) < 100 and any(element[:2] in _PROPERTIES for element in elements)):
         return None
     starts = [np.arange(128)]  # also for the escapes of ASCII characters
     for element in elements:

@@ -8,24 +8,31 @@ around digits and line breaks, so the parts are words, as with any other pattern
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
-from itertools import pairwise
 
-_SYMBOLS = (
-    r"\x80-\xbf\u2000-\u206f\u2100-\u2bff\u2e00-\u2e7f\u3000-\u303f\ufe30-\ufe6f"
-    r"\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+import numpy as np
+
+from bpejit.arrays import ByteStrings, distinct, starts_of
+from bpejit.utf8 import code_points
+
+_RANGES = (
+    *((0x80, 0xBF), (0x2000, 0x206F), (0x2100, 0x2BFF), (0x2E00, 0x2E7F), (0x3000, 0x303F), (0xFE30, 0xFE6F)),
+    *((0xFF00, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF40), (0xFF5B, 0xFF65)),
 )
 """Blocks of punctuation and symbols. Any division is exact, and this one does not depend on a version of Unicode."""
+
+_BOUNDARIES = np.array([(first, last + 1) for first, last in _RANGES]).ravel()
+
+_SYMBOLS = "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in _RANGES)
+
+_ASCII, _SYMBOL, _LETTER = 0x80, "\x80", "\xc0"
 
 _LETTERS, _DIGITS, _MARKS, _OTHER_LETTERS, _OTHERS = "letters", "digits", "marks", "other letters", "others"
 
 _SETS = {_LETTERS: "A-Za-z", _DIGITS: "0-9", _OTHER_LETTERS: rf"[^\x00-\x7f{_SYMBOLS}]", _OTHERS: _SYMBOLS}
 
-_is_symbol = re.compile(f"[{_SYMBOLS}]").match
 
-
-def joining_pattern(tokens: Iterable[str]) -> str:
+def joining_pattern(tokens: ByteStrings) -> str:
     r"""Return a pattern whose matches no token can cross.
 
     A match ends between two characters if no token contains characters of their classes side by side. The classes are letters,
@@ -34,15 +41,16 @@ def joining_pattern(tokens: Iterable[str]) -> str:
 
     Parameters
     ----------
-    tokens : iterable of str
-        Every token that a merge makes.
+    tokens : ByteStrings
+        Every token that a merge makes, in UTF-8.
 
     Examples
     --------
-    >>> re.findall(joining_pattern([" a", "ab", " ab"]), "ab ab  ba, 1")
+    >>> import re
+    >>> re.findall(joining_pattern(ByteStrings.from_list([b" a", b"ab", b" ab"])), "ab ab  ba, 1")
     ['ab', ' ab', ' ', ' ba', ',', ' ', '1']
     """
-    pairs = {pair for token in tokens for pair in pairwise(token)}
+    pairs = _adjacent(tokens)
     apart = {before for before, after in pairs if _class_of(after) in (_LETTERS, _DIGITS, _OTHER_LETTERS, " ")}
     apart |= {after for before, after in pairs if _class_of(before) in (_LETTERS, _DIGITS, _OTHER_LETTERS)}
     following: dict[str, set[str]] = {}
@@ -61,10 +69,22 @@ def joining_pattern(tokens: Iterable[str]) -> str:
     return f"(?:{'|'.join(steps)})*[\\s\\S]" if steps else r"[\s\S]"
 
 
+def _adjacent(tokens: ByteStrings) -> set[tuple[str, str]]:
+    """Return the pairs of adjacent characters, in which one character stands for all of a class that is not of ASCII."""
+    points = code_points(tokens.pool.tobytes().decode("utf-8", "replace"))
+    is_symbol = np.searchsorted(_BOUNDARIES, points, side="right") & 1
+    points = np.where(points < _ASCII, points, np.where(is_symbol, ord(_SYMBOL), ord(_LETTER)))
+    inner = np.ones(points.size, np.bool_)
+    begins = starts_of((tokens.pool & 0xC0) != 0x80)
+    inner[begins[tokens.starts[1:]] - 1] = False
+    codes = distinct((points[:-1] << 8 | points[1:])[inner[:-1]])
+    return {(chr(code >> 8), chr(code & 0xFF)) for code in codes.tolist()}
+
+
 def _class_of(character: str, apart: Collection[str] = ()) -> str:
     """Return the class of a character; punctuation in `apart` is a class of its own."""
-    if character >= "\x80":
-        return _OTHERS if _is_symbol(character) else _OTHER_LETTERS
+    if ord(character) >= _ASCII:
+        return _OTHERS if character == _SYMBOL else _OTHER_LETTERS
     if character.isalnum():
         return _LETTERS if character.isalpha() else _DIGITS
     return _MARKS if "!" <= character <= "~" and character not in apart else character

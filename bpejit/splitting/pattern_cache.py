@@ -49,10 +49,14 @@ def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPat
     return _compile(pattern_source(pattern), unicode)
 
 
+LONG_PATTERN = 500
+"""Length from which on the tables of a pattern are stored, like those of presets: compiling it takes longer than 50 ms."""
+
+
 @functools.lru_cache(maxsize=64)
 def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
-    is_preset = preset_name(source) is not None
-    stored = load_tables(source, unicode) if is_preset else None
+    is_stored = preset_name(source) is not None or len(str(source)) >= LONG_PATTERN
+    stored = load_tables(source, unicode) if is_stored else None
     if stored is not None:  # for a version of Unicode that the installed `regex` package supports
         return SplitPattern(source, "transducer", "", stored, unicode)
     from bpejit.splitting.pattern_compiler import compile_uncached  # not at the top: it takes 40 ms
@@ -61,7 +65,7 @@ def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
     if unicode is not None:
         check_unicode(unicode)
     compiled = compile_uncached(source, unicode=unicode)
-    if is_preset and compiled.kind == "transducer" and compiled.tables is not None:
+    if is_stored and compiled.kind == "transducer" and compiled.tables is not None:
         store_tables(source, unicode, compiled.tables)
     return compiled
 

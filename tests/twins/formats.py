@@ -33,3 +33,27 @@ def write_merges(quoted: list[str], lefts: list[int], rights: list[int], joined:
     """Return the lines of a list of merges."""
     pairs = [(quoted[left], quoted[right]) for left, right in zip(lefts, rights, strict=True)]
     return ",\n".join(f"      {left[:-1]} {right[1:]}" if joined else f"      [{left}, {right}]" for left, right in pairs)
+
+
+def parse_merges(data: bytes) -> list[bytes] | None:
+    """Return the tokens of a list of merges at the start of JSON, left and right in turn; None if it has anything else."""
+    try:
+        merges, _ = json.JSONDecoder().raw_decode(data.decode())
+    except ValueError:
+        return None
+    found: list[bytes] = []
+    for merge in merges:
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
+            return None
+        try:
+            found += [token.encode() for token in pair]
+        except UnicodeEncodeError:
+            return None
+    return found
+
+
+def find_strings(known: list[bytes], strings: list[bytes], step: int) -> list[int]:
+    """Return the index in `known` of each `step` adjacent strings together, or -1."""
+    joined = [b"".join(strings[start : start + step]) for start in range(0, len(strings) - step + 1, step)]
+    return [known.index(one) if one in known else -1 for one in joined]

@@ -1,0 +1,213 @@
+"""Read a list of merges of a `tokenizer.json`, and find strings among others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.kernels.common.keys import equal_bytes, hash_bytes
+from bpejit.kernels.constants import ONE
+
+UNUSUAL = -1
+"""Result if a list has something else than merges of two strings, or is not valid JSON."""
+
+_QUOTE, _COMMA, _SPACE, _OPEN, _CLOSE, _ESCAPE, _U = (np.uint8(ord(sign)) for sign in '", []\\u')
+
+_LAST_SPACE = np.uint8(32)
+
+_PLAIN = np.frombuffer(b'"\\/\b\f\n\r\t', np.uint8).copy()
+"""The characters of the escapes in `_ESCAPES`."""
+
+_ESCAPES = np.frombuffer(b'"\\/bfnrt', np.uint8).copy()
+
+
+@inline
+def _skip_space(data, at):
+    while data[at] == 32 or (9 <= data[at] <= 13 and data[at] != 11 and data[at] != 12):
+        at += 1
+    return at
+
+
+@inline
+def _hex_value(data, at):
+    """Return the number of four hexadecimal digits, or -1."""
+    value = 0
+    for i in range(4):
+        digit = np.int64(data[at + i])
+        if 48 <= digit <= 57:
+            digit -= 48
+        elif 97 <= digit | 32 <= 102:
+            digit = (digit | 32) - 87
+        else:
+            return -1
+        value = value << 4 | digit
+    return value
+
+
+@inline
+def _write_code(code, pool, n):
+    """Append a code point as UTF-8; return the new position."""
+    if code < 0x80:
+        pool[n] = code
+        return n + 1
+    if code < 0x800:
+        pool[n] = 0xC0 | code >> 6
+        pool[n + 1] = 0x80 | code & 0x3F
+        return n + 2
+    if code < 0x10000:
+        pool[n] = 0xE0 | code >> 12
+        pool[n + 1] = 0x80 | code >> 6 & 0x3F
+        pool[n + 2] = 0x80 | code & 0x3F
+        return n + 3
+    pool[n] = 0xF0 | code >> 18
+    pool[n + 1] = 0x80 | code >> 12 & 0x3F
+    pool[n + 2] = 0x80 | code >> 6 & 0x3F
+    pool[n + 3] = 0x80 | code & 0x3F
+    return n + 4
+
+
+@inline
+def _read_escape(data, at, pool, n):
+    """Append what the escape at `at` stands for; return the positions after it in both, the first UNUSUAL if it is none."""
+    sign = data[at + 1]
+    if sign == _U:
+        code = _hex_value(data, at + 2)
+        at += 6
+        if 0xD800 <= code < 0xDC00 and data[at] == _ESCAPE and data[at + 1] == _U:
+            low = _hex_value(data, at + 2)
+            code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00 if 0xDC00 <= low < 0xE000 else -1
+            at += 6
+        if code < 0 or 0xD800 <= code < 0xE000:
+            return UNUSUAL, n
+        return at, _write_code(code, pool, n)
+    for i in range(_ESCAPES.size):
+        if sign == _ESCAPES[i]:
+            pool[n] = _PLAIN[i]
+            return at + 2, n + 1
+    return UNUSUAL, n
+
+
+@kernel
+def parse_merges(data, begin, pool, starts, state):
+    """Read the list of merges at a position: each two strings in a list, or one string with a space between two tokens.
+
+    Parameters
+    ----------
+    data : uint8[:], in
+        JSON in UTF-8; readable 16 bytes past its end, where zeros are.
+    begin : int
+        The position of the bracket that opens the list.
+    pool : uint8[:], out
+        Receives the tokens, left and right in turn; as large as `data`.
+    starts : int64[:], out
+        Where each starts, and where the last one ends; at least a third of the bytes of `data`.
+    state : int64[1], out
+        The position after the bracket that closes the list.
+
+    Returns
+    -------
+    int
+        The number of tokens, or UNUSUAL.
+
+    Notes
+    -----
+    Linear. That strings are UTF-8 is not checked.
+    """
+    at = _skip_space(data, begin + 1)
+    n = 0
+    count = 0
+    starts[0] = 0
+    if data[at] == _CLOSE:
+        state[0] = at + 1
+        return 0
+    while True:
+        is_list = data[at] == _OPEN
+        if is_list:
+            at = _skip_space(data, at + 1)
+        if data[at] != _QUOTE:
+            return UNUSUAL
+        at += 1
+        first = count
+        while True:
+            sign = data[at]
+            if sign == _QUOTE:
+                at += 1
+                count += 1
+                starts[count] = n
+                if not is_list or count == first + 2:
+                    break
+                at = _skip_space(data, at)
+                if data[at] != _COMMA:
+                    return UNUSUAL
+                at = _skip_space(data, at + 1)
+                if data[at] != _QUOTE:
+                    return UNUSUAL
+                at += 1
+            elif sign < _LAST_SPACE:
+                return UNUSUAL
+            elif sign == _ESCAPE:
+                at, n = _read_escape(data, at, pool, n)
+                if at == UNUSUAL:
+                    return UNUSUAL
+            elif sign == _SPACE and not is_list:
+                count += 1
+                starts[count] = n
+                at += 1
+            else:
+                pool[n] = sign
+                n += 1
+                at += 1
+        if count != first + 2:
+            return UNUSUAL
+        at = _skip_space(data, at)
+        if is_list:
+            if data[at] != _CLOSE:
+                return UNUSUAL
+            at = _skip_space(data, at + 1)
+        if data[at] == _CLOSE:
+            state[0] = at + 1
+            return count
+        if data[at] != _COMMA:
+            return UNUSUAL
+        at = _skip_space(data, at + 1)
+
+
+@kernel
+def find_strings(known_pool, known_starts, slots, pool, starts, step, found):
+    """Find strings among others, which are distinct.
+
+    Parameters
+    ----------
+    known_pool, known_starts : uint8[:], int64[k + 1], in
+        The others, end to end; the pool is readable 16 bytes past the last.
+    slots : int32[a power of two], scratch
+        All zeros on entry, at least twice as many as `k`.
+    pool, starts : uint8[:], int64[:], in
+        Strings of which string `i` ends at `starts[(i + 1) * step]`; the pool is readable 16 bytes past the last.
+    step : int
+    found : int32[n], out
+        The index of each, or -1.
+
+    Notes
+    -----
+    One lookup for each string.
+    """
+    mask = np.uint64(slots.size - 1)
+    for i in range(known_starts.size - 1):
+        start = np.uint64(known_starts[i])
+        slot = hash_bytes(known_pool, start, np.uint64(known_starts[i + 1]) - start) & mask
+        while slots[slot] != 0:
+            slot = (slot + ONE) & mask
+        slots[slot] = i + 1
+    for i in range(found.size):
+        start = np.uint64(starts[i * step])
+        length = np.uint64(starts[(i + 1) * step]) - start
+        slot = hash_bytes(pool, start, length) & mask
+        found[i] = -1
+        while slots[slot] != 0:
+            other = slots[slot] - 1
+            begin = np.uint64(known_starts[other])
+            if np.uint64(known_starts[other + 1]) - begin == length and equal_bytes(known_pool, begin, pool, start, length):
+                found[i] = other
+                break
+            slot = (slot + ONE) & mask
