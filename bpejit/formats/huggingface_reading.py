@@ -179,24 +179,7 @@ def model_from_json(
     from bpejit.normalization.pretokenizers import WHOLE, make_pretokenizer
     from bpejit.splitting.joining import joining_pattern
 
-    top = Fields(content, "")
-    version = top.take("version", str, default="1.0")
-    if version != "1.0":
-        raise refused("version", f"is {shorten(version)}; expected '1.0'", "get a tokenizer of that version")
-    for ignored in ("truncation", "padding"):
-        top.take(ignored, dict, type(None), default=None)
-    sections = {
-        name: top.take(name, dict, type(None), default=None)
-        for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-    }
-    added = top.take("added_tokens", list, default=[])
-    value = top.take("model", dict)
-    fields = Fields(value, "model")
-    top.done()
-    options = _read_options(fields, _kind_of(value))
-    vocab = _read_vocab(fields.take("vocab", dict))
-    listed = fields.take("merges", list)
-    fields.done()
+    sections, added, options, vocab, listed = _take_sections(content)
     numbers, flags = _read_added(added, vocab)
     make_template(sections["post_processor"])
     steps = PipelineConfig(canonical(sections["normalizer"]), canonical(sections["pre_tokenizer"]))
@@ -236,6 +219,29 @@ def model_from_json(
         config=TokenizerConfig() if config is None else config,
         file_sections=FileSections(sections_text(content), pattern, len(vocab)),
     )
+
+
+def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings, dict[str, int], list[Any]]:
+    """Return the sections of the pipeline, added tokens, and the settings, vocabulary and merges of the model."""
+    top = Fields(content, "")
+    version = top.take("version", str, default="1.0")
+    if version != "1.0":
+        raise refused("version", f"is {shorten(version)}; expected '1.0'", "get a tokenizer of that version")
+    for ignored in ("truncation", "padding"):
+        top.take(ignored, dict, type(None), default=None)
+    sections = {
+        name: top.take(name, dict, type(None), default=None)
+        for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    }
+    added: list[Any] = top.take("added_tokens", list, default=[])
+    value = top.take("model", dict)
+    fields = Fields(value, "model")
+    top.done()
+    options = _read_options(fields, _kind_of(value))
+    vocab = _read_vocab(fields.take("vocab", dict))
+    listed: list[Any] = fields.take("merges", list)
+    fields.done()
+    return sections, added, options, vocab, listed
 
 
 def distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
