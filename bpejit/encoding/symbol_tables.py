@@ -13,7 +13,7 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
 from bpejit.formats.ranked_merges import MergeRules
-from bpejit.formats.vocabulary_arrays import find_strings, merge_indexes
+from bpejit.formats.vocabulary_arrays import index_strings, merge_indexes
 from bpejit.kernels.encoding import symbol_parts
 from bpejit.kernels.encoding.span_encoding import NO_ID
 from bpejit.model import NEVER_IN_UTF8, Model
@@ -63,9 +63,9 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     lefts, rights = merge_indexes(model.merges, strings)
     if suffix:
         strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
-    made = find_strings(strings, PackedMerges(strings, lefts, rights).made(), 1)
+    made = index_strings(strings, PackedMerges(strings, lefts, rights).made(), 1)
     numbers = np.full(len(strings), -1, np.int32)
-    known = find_strings(strings, internal, 1)
+    known = index_strings(strings, internal, 1)
     numbers[known[known >= 0]] = np.flatnonzero(known >= 0)
     first_at = np.full(len(strings), made.size)
     first_at[made[::-1]] = np.arange(made.size)[::-1]
@@ -140,7 +140,7 @@ def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array
     strings, numbers = pack_tokens(model.tokens)
     if suffix:
         strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
-    found = find_strings(strings, internal, 1)
+    found = index_strings(strings, internal, 1)
     ids = np.where(found < 0, -1, numbers[found])
     if symbols.byte_ids:
         ids[:_N_BYTES] = np.where(found[:_N_BYTES] < 0, symbols.byte_ids, ids[:_N_BYTES])

@@ -166,8 +166,8 @@ def find_merges(found: ByteStrings, vocab: Iterable[str]) -> Array:
         If a token is not in the vocabulary. The message does not say which, since `cut_merges` is tried first only.
     """
     known = _packed_texts(list(vocab))
-    sides = find_strings(known, found, 1)
-    merges = np.stack([sides[::2], sides[1::2], find_strings(known, found, 2)])
+    sides = index_strings(known, found, 1)
+    merges = np.stack([sides[::2], sides[1::2], index_strings(known, found, 2)])
     if (merges < 0).any():
         raise TokenizerFormatError("the merges have tokens that are not in the vocabulary; expected tokens of it: correct it")
     return merges
@@ -183,7 +183,7 @@ def _packed_texts(texts: list[str]) -> ByteStrings:
     return ByteStrings(data[data > 0], starts)
 
 
-def find_strings(known: ByteStrings, strings: ByteStrings, step: int) -> Array:
+def index_strings(known: ByteStrings, strings: ByteStrings, step: int) -> Array:
     """Return the index in `known` of each `step` adjacent strings together, or -1, as int32."""
     found = np.empty(len(strings) // step, np.int32)
     slots = np.zeros(2 << len(known).bit_length(), np.int32)

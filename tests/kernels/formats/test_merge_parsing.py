@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.formats.vocabulary_arrays import find_strings
+from bpejit.formats.vocabulary_arrays import index_strings
 from bpejit.kernels.formats.merge_parsing import UNUSUAL, parse_merges
 from tests import twins
 
@@ -64,5 +64,5 @@ def test_parse_merges__cases(data: bytes, expected: list[bytes] | None) -> None:
 @given(st.sets(st.binary(max_size=3), max_size=9), st.lists(st.binary(max_size=3), max_size=9), st.sampled_from([1, 2]))
 def test_find_strings(known: set[bytes], strings: list[bytes], step: int) -> None:
     listed = sorted(known)
-    found = find_strings(ByteStrings.from_list(listed), ByteStrings.from_list(strings), step)
+    found = index_strings(ByteStrings.from_list(listed), ByteStrings.from_list(strings), step)
     assert found.tolist() == twins.formats.find_strings(listed, strings, step)
