@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that never occur in valid UTF-8. Vocabularies that were trained on characters lack them."""
 
-_DERIVED = ("ids", "vocab", "special_vocab", "special_ids")
+_DERIVED = ("ids", "vocab", "unused_tokens", "special_vocab", "special_ids")
 """Cached mappings, which are not pickled."""
 
 
@@ -326,6 +326,18 @@ class Model:
             return tuple(sorted({*range(256)} - self.tokens.single_bytes()))
         return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
 
+    @property
+    def symbols_obstacle(self) -> str | None:
+        """Why the tokens cannot be written to a file of bytes with a token each, or None if they can."""
+        if self.symbols is None:
+            return None
+        if self.symbols.characters:
+            return "its tokens are made of characters instead of bytes"
+        if self.symbols.word_end:
+            return f"its tokens mark the ends of words with `{self.symbols.word_end}`"
+        missing = [byte for byte in range(256) if bytes([byte]) not in self.ids and byte not in NEVER_IN_UTF8]
+        return f"it has no token for {len(missing)} bytes, such as 0x{missing[0]:02x}" if missing else None
+
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """Bytes of every token, special tokens included, in order of id."""
@@ -333,7 +345,7 @@ class Model:
         ordered = sorted(tokens)
         return ReadOnlyDict(zip(ordered, map(tokens.__getitem__, ordered), strict=True))
 
-    @property
+    @cached_property
     def unused_tokens(self) -> Mapping[int, bytes]:
         """Bytes of the ordinary tokens that are only decoded, and of those of byte fallback, by id."""
         if self.symbols is None:

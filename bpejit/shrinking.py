@@ -10,6 +10,7 @@ from typing import Any
 from bpejit import arguments
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.model import Model, in_order
+from bpejit.normalization.symbols import Symbols
 
 
 def shrink_model(model: Model, vocab_size: int) -> Model:
@@ -31,38 +32,50 @@ def shrink_model(model: Model, vocab_size: int) -> Model:
     """
     made = _made_in_order(model)
     base = [token for token in model.tokens.values() if token not in made]
-    longest = max(base, key=len)
-    if len(longest) > 1:
+    longest = max(base, key=lambda token: _n_symbols(token, model.symbols))
+    if _n_symbols(longest, model.symbols) > 1 and model.ids[longest] != (model.symbols and model.symbols.unknown):
         raise TokenizerFormatError(
             f"the tokenizer cannot be shrunk: its token {shorten(longest)} (id {model.ids[longest]}) is made by no merge; "
-            "expected merges that make every token of several bytes: train a tokenizer of this size instead"
+            "expected merges that make every token but bytes and characters: train a tokenizer of this size instead"
         )
-    specials = {text: number for text, number in model.special_tokens.items() if number not in model.tokens}
-    least = len(base) + len(specials)
+    kinds = {*model.tokens, *model.unused_tokens}
+    specials = {text: number for text, number in model.special_tokens.items() if number not in kinds}
+    least = len(base) + len(kinds) - len(model.tokens) + len(specials)
     vocab_size = arguments.whole_number(
         "vocab_size",
         vocab_size,
         least=least,
         most=least + len(made),
-        note=f"the tokenizer has {len(base)} single bytes, {len(specials)} special tokens and {len(made)} merged tokens",
+        note=f"the tokenizer has {least - len(specials)} single bytes{'' if model.symbols is None else ' and characters'}, "
+        f"{len(specials)} special tokens and {len(made)} merged tokens",
         error=TokenizerFormatError,
     )
     n_made = vocab_size - least
     kept = {*base, *islice(made, n_made)}
     tokens = {number: token for number, token in model.tokens.items() if token in kept}
-    numbers = {old: new for new, old in enumerate(sorted({*tokens, *specials.values()}))}
+    numbers = {old: new for new, old in enumerate(sorted({*tokens, *model.unused_tokens, *specials.values()}))}
     special_tokens = {text: numbers.get(number, -1) for text, number in model.special_tokens.items()}
     _check_special_tokens(model, special_tokens, vocab_size)
     merges = model.merges[: _n_merges(model, made, n_made)]
+    if model.symbols is not None:  # in published files a merge may come before those that make its tokens
+        merges = [pair for pair in merges if kept.issuperset(pair) and pair[0] + pair[1] in kept]
     training = {**model.training, "vocab_size": vocab_size} if "vocab_size" in model.training else model.training
     return replace(
         model,
         tokens={numbers[number]: token for number, token in tokens.items()},
         merges=merges,
         special_tokens=special_tokens,
+        symbols=None if model.symbols is None else model.symbols.renumbered(numbers),
         merge_counts=None if model.merge_counts is None else model.merge_counts[: len(merges)],
         training=training,
     )
+
+
+def _n_symbols(token: bytes, symbols: Symbols | None) -> int:
+    if symbols is None:
+        return len(token)
+    plain = token.removesuffix(symbols.word_end.encode()) or token
+    return len(plain.decode("utf-8", "replace") if symbols.characters else plain)
 
 
 def first_merges(model: Model, vocab_size: int) -> Model:

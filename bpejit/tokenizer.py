@@ -399,7 +399,9 @@ class Tokenizer:
         else:
             data = token if isinstance(token, bytes) else bytes(arguments.as_bytes("token", token))  # type: ignore[arg-type]
         found = model.special_ids.get(data)
-        return model.ids.get(data) if found is None else found
+        if found is None:
+            found = model.ids.get(data)
+        return found if found is not None else next((i for i, other in model.unused_tokens.items() if other == data), None)
 
     def id_to_token(self, id: int) -> bytes:  # noqa: A002 - the term of this field
         """Return the bytes of the token with an id.
@@ -418,7 +420,7 @@ class Tokenizer:
         model = self.model
         found = model.tokens.get(token_id)
         if found is None:
-            found = model.special_vocab.get(token_id)
+            found = model.special_vocab.get(token_id, model.unused_tokens.get(token_id))
         if found is None:
             raise TokenIdError(
                 f"id is {shorten(token_id)}, which the vocabulary does not have; expected the id of a token, less than "

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from bpejit import arguments
+from bpejit.encoding.decoding_rules import file_texts
 from bpejit.errors import (
     ArgumentTypeError,
     PatternError,
@@ -16,9 +17,10 @@ from bpejit.errors import (
     UnsupportedError,
     shorten,
 )
-from bpejit.formats.huggingface_writing import pre_tokenizer
+from bpejit.formats.huggingface_writing import pre_tokenizer, written_decoder
 from bpejit.model import Model, special_bytes
-from bpejit.normalization.byte_characters import decoded_or_none, encode_byte_characters
+from bpejit.normalization.byte_characters import decoded_or_none
+from bpejit.normalization.decoders import Steps, read_decoder
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.tokenizer_config import NAMED
@@ -84,9 +86,7 @@ class NamedTokens:
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The text of each token, as `tokenizer.json` writes it, by id."""
-        model = self._model
-        ordinary = {token_id: encode_byte_characters(token) for token_id, token in model.tokens.items()}
-        return dict(sorted({**ordinary, **{token_id: text for text, token_id in model.special_tokens.items()}}.items()))
+        return dict(sorted(file_texts(self._model).items()))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -180,6 +180,9 @@ class NamedTokens:
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
         """Decode tokens given as text."""
+        steps = None if self._model.symbols is None else read_decoder(written_decoder(self._model))
+        if isinstance(steps, Steps):
+            return steps([*tokens])
         return b"".join(map(_token_bytes, tokens)).decode("utf-8", "replace")
 
     def get_special_tokens_mask(
@@ -239,8 +242,12 @@ def as_added_token(token: Any, *, special: bool) -> AddedToken:
 
 def _known_id(model: Model, text: str, following: int) -> int:
     """Return the id of the token that `tokenizer.json` writes as a text, or `following` if there is none."""
-    data = decoded_or_none(text)
-    token_id = None if data is None else model.ids.get(data)
+    if model.symbols is not None:
+        token_id = next((number for number, known in file_texts(model).items() if known == text), None)
+        data = special_bytes(text) if token_id is None or model.symbols.characters else model.tokens.get(token_id)
+    else:
+        data = decoded_or_none(text)
+        token_id = None if data is None else model.ids.get(data)
     if token_id is None:
         return following
     if data != special_bytes(text):

@@ -11,7 +11,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.model import Model
 from bpejit.normalization.decoders import Joining, Steps, read_decoder, text_of_bytes
-from bpejit.normalization.symbols import byte_text, file_text
+from bpejit.normalization.symbols import file_text, unused_texts
 
 
 class DecodingRule:
@@ -88,8 +88,4 @@ def file_texts(model: Model) -> dict[int, str]:
     """Return the text of each id in a `tokenizer.json`."""
     symbols = model.symbols
     texts = {number: file_text(token, symbols) for number, token in model.tokens.items()}
-    if symbols is not None:
-        texts.update({number: token.decode("utf-8", "surrogateescape") for number, token in symbols.unused.items()})
-        texts.update({number: byte_text(byte) for byte, number in enumerate(symbols.byte_ids)})
-    texts.update({number: text for text, number in model.special_tokens.items()})
-    return texts
+    return {**texts, **unused_texts(symbols), **{number: text for text, number in model.special_tokens.items()}}

@@ -18,8 +18,10 @@ pattern
     applied in sequence.
 shared_ids
     Ids of special tokens that are also ordinary tokens.
-preparation, token_flags, post_processor
+preparation, token_flags, post_processor, decoder
     As in `tokenizer.json` (see `Model`), if the tokenizer was read from one.
+symbols
+    What pre-tokens begin as (see `bpejit.normalization.symbols.Symbols`), if not as a token for each byte; missing otherwise.
 unicode
     The version of Unicode of the character classes in the pattern; null or missing for the version of the installed `regex`
     package.
@@ -42,17 +44,20 @@ It is not read by bpejit, and is absent if the ids have large gaps.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from pathlib import Path
 from typing import Any
 
 from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
+from bpejit.formats.reading_symbols import token_strings
 from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import Fields, canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.normalization.symbols import Symbols, unused_texts
 from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
@@ -61,9 +66,9 @@ from bpejit.tokenizer_config import TokenizerConfig
 
 FORMAT = "bpejit tokenizer"
 
-FORMAT_VERSION = 3
-"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`, version 3 has `unicode`. The
-oldest version that can represent a model is written."""
+FORMAT_VERSION = 4
+"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`, version 3 has `unicode`, and
+version 4 has `symbols` and `decoder`. The oldest version that can represent a model is written."""
 
 PREPARATION_STEPS = ("normalizer", "pre_tokenizer")
 
@@ -137,8 +142,10 @@ def _parse(own: Fields, own_path: Path) -> Model:
     tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
     pattern = _split_pattern(own)
     shared_ids = _numbers(own, "shared_ids") or []
+    symbols = _symbols(own)
     content = parse_json(data, tokenizer_path, error=TokenizerFormatError)
-    tokens, merges, specials = _parse_tokenizer(Fields(content, file=tokenizer_path, action=_AGAIN), set(shared_ids))
+    fields = Fields(content, file=tokenizer_path, action=_AGAIN)
+    tokens, merges, specials = _parse_tokenizer(fields, set(shared_ids), symbols)
     ranked = own.take("ranked", bool, default=False)
     if ranked:
         merges = []
@@ -158,6 +165,8 @@ def _parse(own: Fields, own_path: Path) -> Model:
             token_flags=_token_flags(own),
             post_processor=canonical(own.take("post_processor", dict, type(None), default=None)),
             unicode=own.take("unicode", str, type(None), default=None),
+            symbols=symbols,
+            decoder=_decoder(own),
             config=_config(own, own_path),
             file_sections=sections,
         )
@@ -184,7 +193,7 @@ def _read_tokenizer_file(own: Fields, folder: Path) -> tuple[Path, bytes]:
 
 
 def _parse_tokenizer(
-    content: Fields, shared_ids: set[int]
+    content: Fields, shared_ids: set[int], symbols: Symbols | None
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
     """Return tokens, merges and special tokens of a `tokenizer.json` as `tokenizer_json` writes it."""
     model = content.object_at("model", content.take("model", dict))
@@ -194,17 +203,20 @@ def _parse_tokenizer(
         specials[added.take("content", str)] = added.take("id", int)
     tokens: dict[int, bytes] = {}
     by_text: dict[str, bytes] = {}
-    for text, token_id in model.take("vocab", dict).items():
+    vocab = model.take("vocab", dict)
+    strings = None if symbols is None else token_strings(vocab, symbols)
+    unused = unused_texts(symbols)
+    for text, token_id in vocab.items():
         if type(token_id) is not int:
             raise content.bad(f"id of {shorten(text)}", token_id, "a whole number")
-        if specials.get(text) == token_id and not (
-            token_id in shared_ids and encode_byte_characters(special_bytes(text)) == text
-        ):
+        if token_id in unused or (specials.get(text) == token_id and not (token_id in shared_ids and _is_plain(text, symbols))):
             continue
         try:
-            token = decode_byte_characters(text)
+            token = decode_byte_characters(text) if strings is None else strings[text]
         except UnicodeEncodeError as cause:
             raise content.bad("token", text, "one character of GPT-2's byte alphabet for each byte") from cause
+        except KeyError as cause:
+            raise content.bad("token", text, "a token of the symbols that bpejit.json describes") from cause
         if token_id in tokens:
             raise content.bad(f"id of {shorten(text)}", token_id, f"another than that of {shorten(tokens[token_id])}")
         tokens[token_id] = by_text[text] = token
@@ -216,6 +228,40 @@ def _parse_tokenizer(
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
         raise content.bad(f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _is_plain(text: str, symbols: Symbols | None) -> bool:
+    """Return True if the text of a special token means its own bytes in the vocabulary."""
+    if symbols is None or not symbols.characters:
+        return encode_byte_characters(special_bytes(text)) == text
+    return True
+
+
+def _symbols(own: Fields) -> Symbols | None:
+    value = own.take("symbols", dict, type(None), default=None)
+    if value is None:
+        return None
+    fields = own.object_at("symbols", value)
+    plain = Symbols()
+    unused = fields.take("unused", dict, default={})
+    byte_ids, order = (fields.take(name, list, default=[]) for name in ("byte_ids", "order"))
+    unknown = fields.take("unknown", int, type(None), default=None)
+    others = {name: fields.take(name, type(getattr(plain, name)), default=getattr(plain, name)) for name in _PLAIN_FIELDS}
+    fields.done()
+    try:
+        tokens = {int(number): token.encode("latin-1") for number, token in unused.items()}
+        numbers = tuple(map(index, byte_ids)), tuple(map(index, order))
+    except (TypeError, ValueError, AttributeError) as cause:
+        raise own.bad("symbols", value, "whole numbers as ids, and tokens in Latin-1") from cause
+    return Symbols(byte_ids=numbers[0], order=numbers[1], unknown=unknown, unused=ReadOnlyDict(tokens), **others)
+
+
+_PLAIN_FIELDS = ("characters", "fuses_unknown", "word_end", "space")
+
+
+def _decoder(own: Fields) -> str:
+    found = own.take("decoder", dict, type(None), default="")
+    return "" if found == "" else canonical(found)
 
 
 def _split_pattern(own: Fields) -> Pattern:

@@ -32,6 +32,7 @@ from bpejit.formats.huggingface_writing import (
     tokenizer_config_json,
     tokenizer_json,
 )
+from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
@@ -116,16 +117,18 @@ def save_folder(
         source = pattern_source(model.pattern)
         try:
             splitting = pre_tokenizer(model)
-            obstacle = special_token_obstacle(model)
+            obstacle = special_token_obstacle(model) if model.symbols is None else None
         except PatternError as error:
             splitting = split_steps(source)
             obstacle = str(error)
+        written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
+        if obstacle is None and model.symbols is not None:
+            obstacle = _reading_obstacle(model, written)
         if obstacle and must_be_public:
             raise TokenizerFormatError(
                 f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected a tokenizer to which it gives "
                 "equal ids: save it in bpejit's own format"
             )
-        written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
         name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
         contents = {name: written}
         stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
@@ -169,6 +172,20 @@ def _is_ours(folder: Path, name: str) -> bool:
     return isinstance(own, dict) and own.get("format") == FORMAT and own.get("tokenizer_file") == name
 
 
+def _reading_obstacle(model: Model, written: bytes) -> str | None:
+    """Return why a `tokenizer.json` is not read as the model, whose symbols only some files describe, or None if it is."""
+    from bpejit.formats.huggingface_reading import model_from_json  # not at the top: it imports this module
+
+    try:
+        found = model_from_json(json.loads(written), unicode=model.unicode or TOOLS_UNICODE)
+    except TokenizerFormatError as error:
+        return f"its `tokenizer.json` would not be read: {error}"
+    same = (found.symbols, found.tokens, found.special_tokens, found.pipeline) == (
+        *(model.symbols, model.tokens, model.special_tokens, model.pipeline),
+    )
+    return None if same and found.merges == tuple(model.merges) else "its `tokenizer.json` would be read as other tokens"
+
+
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
     preparation = None
     if model.pipeline is not None:
@@ -193,6 +210,8 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "preparation": preparation,
         "token_flags": {text: flags._asdict() for text, flags in model.token_flags.items()},
         "post_processor": json.loads(model.post_processor),
+        **({} if model.symbols is None else {"symbols": model.symbols.as_dict()}),
+        **({"decoder": json.loads(model.decoder)} if model.decoder else {}),
         "tie_break": model.tie_break,
         **({"config": model.config.fields} if model.config.fields else {}),
         "training": dict(model.training),
@@ -207,8 +226,10 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
 
 def _format_version(model: Model) -> int:
     """Return the oldest version of the format that can represent a model."""
-    if model.unicode is not None:
+    if model.symbols is not None or model.decoder:
         return FORMAT_VERSION
+    if model.unicode is not None:
+        return 3
     plain = not (model.ranked or model.ignore_merges or model.pipeline or model.token_flags)
     return 1 if plain and model.post_processor == "null" else 2
 

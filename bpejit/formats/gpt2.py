@@ -239,6 +239,8 @@ def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
 
 def pair_obstacle(model: Model) -> str | None:
     """Return why other tools would give other ids, or None if they would not."""
+    if model.symbols_obstacle is not None:
+        return model.symbols_obstacle
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
     # `r50k` is another spelling of the same pattern.

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,7 +205,7 @@ def model_from_json(
     pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     is_large = len(tokens) >= LEAST_TOKENS
-    return Model(
+    model = Model(
         tokens=tokens if is_large else ReadOnlyDict(tokens.items()),
         merges=packed if is_large else packed.pairs,
         special_tokens=numbers,
@@ -219,6 +220,8 @@ def model_from_json(
         config=TokenizerConfig() if config is None else config,
         file_sections=FileSections(sections_text(content), pattern, len(vocab)),
     )
+    is_plain = symbols is not None and pipeline.is_plain_split and model.symbols_obstacle is None
+    return replace(model, pipeline=None) if is_plain else model
 
 
 def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings, dict[str, int], list[Any]]:

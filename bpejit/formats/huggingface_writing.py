@@ -28,6 +28,7 @@ from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
+from bpejit.normalization.symbols import Symbols, file_text
 from bpejit.splitting.presets import PRESETS, Pattern, stages_of
 from bpejit.utf8 import has_surrogates
 
@@ -130,9 +131,7 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
         "dropout": None,
         "unk_token": None,
         "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
+        **_symbol_settings(model),
         "ignore_merges": model.ranked or model.ignore_merges,
         **head.pop("model", {}),
     }
@@ -147,8 +146,35 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
 def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
     added = [{"id": token_id, **token} for token_id, token in _added_tokens(model)]
     normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
-    values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), byte_level())
+    values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), written_decoder(model))
     return dict(zip(SECTIONS, values, strict=True))
+
+
+def _symbol_settings(model: Model) -> dict[str, Any]:
+    """Return the settings of the section `model` that describe symbols."""
+    symbols = model.symbols or Symbols(characters=False)
+    unknown = None
+    if symbols.unknown in model.tokens:
+        unknown = file_text(model.tokens[symbols.unknown], symbols)  # type: ignore[index]
+    elif symbols.unknown is not None:
+        unknown = next(text for text, number in model.special_tokens.items() if number == symbols.unknown)
+    return {
+        "unk_token": unknown,
+        "end_of_word_suffix": symbols.word_end or None,
+        "fuse_unk": symbols.fuses_unknown,
+        "byte_fallback": bool(symbols.byte_ids),
+    }
+
+
+def written_decoder(model: Model) -> Component | None:
+    """Return the decoder for a model."""
+    if model.decoder:
+        found: Component | None = json.loads(model.decoder)
+        return found
+    if model.symbols is None or not model.symbols.characters:
+        return byte_level()
+    space = model.symbols.space
+    return {"type": "Replace", "pattern": {"String": space}, "content": " "} if space else {"type": "Fuse"}
 
 
 def tokenizer_config_json(model: Model) -> bytes:

@@ -65,6 +65,13 @@ def character_strings(texts: Iterable[str], space: str) -> list[bytes | None]:
     return found
 
 
+def token_strings(texts: Iterable[str], symbols: Symbols) -> dict[str, bytes]:
+    """Return the bytes of the texts of ordinary tokens of a model with symbols."""
+    texts = list(texts)
+    found = character_strings(texts, symbols.space) if symbols.characters else byte_strings(texts, symbols.word_end)
+    return {text: token for text, token in zip(texts, found, strict=True) if token is not None}
+
+
 def read_symbols(
     vocab: dict[str, int],
     strings: list[bytes | None],

@@ -228,6 +228,8 @@ def _obstacle(model: Model) -> str | None:
     """Return why tiktoken would give other ids, or None if it would not. The split pattern is not considered."""
     from bpejit.formats.ranked_merges import rank_obstacle  # not at the top: it loads kernels
 
+    if model.symbols_obstacle is not None:
+        return model.symbols_obstacle
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
     if b"" in model.ids:

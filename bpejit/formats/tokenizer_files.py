@@ -161,5 +161,11 @@ def token_lengths(model: Model) -> list[int] | None:
     strings, numbers = pack_tokens(model.tokens)
     lengths = np.zeros(size, np.int64)
     lengths[numbers] = np.diff(strings.starts)
+    if model.symbols is not None:
+        for number, token in model.unused_tokens.items():
+            lengths[number] = len(token)
+        if suffix := model.symbols.word_end.encode():
+            ends = [number for number, token in model.tokens.items() if token.endswith(suffix) and token != suffix]
+            lengths[ends] -= len(suffix)
     lengths[list(model.special_tokens.values())] = 0
     return lengths.tolist()  # type: ignore[no-any-return]

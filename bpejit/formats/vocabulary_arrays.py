@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, padded_text
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.jit import cache, fingerprint
 from bpejit.kernels.formats import merge_parsing, vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
+from bpejit.normalization.symbols import file_text, unused_texts
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
@@ -97,9 +98,9 @@ _FORMS = np.array(
 def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
     """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end."""
     strings, numbers = pack_tokens(model.tokens)
-    quoted = _quote(strings)
+    quoted = _quote(strings) if model.symbols is None else _quote_texts(model, legacy_merges=legacy_merges)
     listed: Sequence[tuple[bytes, bytes]] = model.merges
-    if model.ranked:
+    if model.ranked and model.symbols is None:
         from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         listed = as_merge_list(model)
@@ -110,7 +111,7 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
     n_bytes = kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)
     merges = out[:n_bytes].tobytes()
 
-    specials = _quoted_specials(model)
+    specials = _quoted_specials(model) if model.symbols is None else _quoted_others(model)
     added = ByteStrings.from_list(list(specials))
     quoted = ByteStrings(
         np.concatenate([quoted.pool, added.pool]), np.concatenate([quoted.starts, quoted.starts[-1] + added.starts[1:]])
@@ -130,6 +131,18 @@ def _quote(strings: ByteStrings) -> ByteStrings:
     starts = np.empty(len(strings) + 1, np.int64)
     kernels.quote_tokens(strings.pool, strings.starts, _FORMS, pool, starts)
     return ByteStrings(pool, starts)
+
+
+def _quote_texts(model: Model, *, legacy_merges: bool) -> ByteStrings:
+    """Return the tokens of a model with symbols as JSON strings of the texts in its file."""
+    texts = [file_text(token, model.symbols) for token in model.tokens.values()]
+    spaced = next((text for text in texts if " " in text), None) if legacy_merges else None
+    if spaced is not None:
+        raise TokenizerFormatError(
+            f"the token {shorten(spaced)} has a space, which separates the two tokens of a merge in one string; expected "
+            "tokens without spaces: write the merges as lists"
+        )
+    return ByteStrings.from_list([_quoted(text) for text in texts])
 
 
 def cut_merges(data: bytes) -> tuple[bytes, ByteStrings | None]:
@@ -208,7 +221,22 @@ def _quoted_specials(model: Model) -> dict[bytes, int]:
     for text, token_id in model.special_tokens.items():
         decoded = decoded_or_none(text)
         if decoded is None or model.find(decoded) is None:
-            # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
-            quoted = json.dumps(text) if has_surrogates(text) else encode_basestring(text)
-            found[quoted.encode()] = token_id
+            found[_quoted(text)] = token_id
     return found
+
+
+def _quoted_others(model: Model) -> dict[bytes, int]:
+    """Return the ids of the tokens of a model with symbols that are not ordinary, by their JSON strings.
+
+    Special tokens of one character are left out: in the vocabulary they would be symbols.
+    """
+    assert model.symbols is not None
+    suffix = model.symbols.word_end
+    specials = {number: text for text, number in model.special_tokens.items() if len(text.removesuffix(suffix)) > 1}
+    others = {**unused_texts(model.symbols), **specials}
+    return {_quoted(text): number for number, text in others.items() if number not in model.tokens}
+
+
+def _quoted(text: str) -> bytes:
+    # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
+    return (json.dumps(text) if has_surrogates(text) else encode_basestring(text)).encode()

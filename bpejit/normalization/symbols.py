@@ -13,7 +13,7 @@ Importing this module imports neither NumPy nor regex.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bpejit.normalization.byte_characters import encode_byte_characters
 
@@ -59,6 +59,16 @@ class Symbols:
         """True if symbols that are not in the vocabulary are removed from a text."""
         return self.unknown is None and not self.byte_ids
 
+    def renumbered(self, numbers: Mapping[int, int]) -> Symbols:
+        """Return the symbols with other ids; tokens of `order` without one are left out."""
+        return replace(
+            self,
+            byte_ids=tuple(numbers[number] for number in self.byte_ids),
+            unknown=None if self.unknown is None else numbers[self.unknown],
+            unused={numbers[number]: token for number, token in self.unused.items()},
+            order=tuple(numbers[number] for number in self.order if number in numbers),
+        )
+
     def as_dict(self) -> dict[str, object]:
         """Return the fields that are not defaults, as values of JSON; bytes are in Latin-1."""
         values = {**vars(self), "unused": {str(number): token.decode("latin-1") for number, token in self.unused.items()}}
@@ -69,9 +79,19 @@ class Symbols:
 def file_text(token: bytes, symbols: Symbols | None) -> str:
     """Return the text of an ordinary token in a `tokenizer.json`."""
     if symbols is None or not symbols.characters:
-        return encode_byte_characters(token)
+        suffix = symbols.word_end if symbols is not None else ""
+        marked = bool(suffix) and token.endswith(suffix.encode())
+        return encode_byte_characters(token.removesuffix(suffix.encode())) + suffix if marked else encode_byte_characters(token)
     text = token.decode("utf-8", "surrogateescape")
     return text.replace(" ", symbols.space) if symbols.space else text
+
+
+def unused_texts(symbols: Symbols | None) -> dict[int, str]:
+    """Return the texts of the tokens that are only decoded, and of those of byte fallback, in a `tokenizer.json`, by id."""
+    if symbols is None:
+        return {}
+    texts = {number: token.decode("utf-8", "surrogateescape") for number, token in symbols.unused.items()}
+    return {**texts, **{number: byte_text(byte) for byte, number in enumerate(symbols.byte_ids)}}
 
 
 def byte_text(byte: int) -> str:

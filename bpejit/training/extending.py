@@ -118,6 +118,8 @@ def extension_obstacle(model: Model) -> str | None:
     """Return why merging cannot continue from a model, or None if it can."""
     if model.ranked:
         return "its tokens merge by rank, and it has no list of merges"
+    if model.symbols_obstacle is not None:
+        return model.symbols_obstacle
     if model.pipeline is not None:
         return "it normalizes text, or splits it by more than a pattern, before it merges"
     made = {left + right for left, right in model.merges}

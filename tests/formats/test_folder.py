@@ -329,8 +329,8 @@ def test_changed_tokenizer_json(tmp_path: Path) -> None:
         (("format",), ..., "format is None"),
         (
             ("format_version",),
-            4,
-            r"format version 4, and bpejit .* reads versions up to 3; it was written by bpejit '0\.1\.0': install",
+            5,
+            r"format version 5, and bpejit .* reads versions up to 4; it was written by bpejit '0\.1\.0': install",
         ),
         (("format_version",), 0, "format_version is 0"),
         (("format_version",), "1", "format_version is '1'; expected a whole number"),
