@@ -130,7 +130,7 @@ _formats: Registry[TokenizerFormat] = Registry(
     "tokenizer format",
     {
         "bpejit": ("bpejit.formats.folder_writing:FolderFormat", "bpejit's folder"),
-        "hf": ("bpejit.formats.huggingface_reading:HuggingFaceFormat", "Hugging Face's tokenizer.json"),
+        "hf": ("bpejit.formats.folder_writing:HuggingFaceFormat", "Hugging Face's tokenizer.json"),
         "tiktoken": ("bpejit.formats.tiktoken_ranks:TiktokenFormat", "tiktoken's rank files"),
         "tekken": ("bpejit.formats.tekken:TekkenFormat", "Mistral's tekken.json"),
         "gpt2": ("bpejit.formats.gpt2_format:Gpt2Format", "GPT-2's vocab.json and merges.txt"),

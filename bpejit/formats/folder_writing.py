@@ -1,9 +1,10 @@
-"""The format of the folder in which bpejit saves a tokenizer, and writing it (see `bpejit.formats.folder`)."""
+"""Write the folder in which bpejit saves a tokenizer (see `bpejit.formats.folder`), and the two formats that do so."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
@@ -23,9 +24,11 @@ from bpejit.formats.folder import (
     TOKENIZER_FILE,
     load_folder,
 )
+from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.formats.huggingface_writing import (
     CONFIG_FILE,
     file_sections,
+    note,
     pre_tokenizer,
     special_token_obstacle,
     split_steps,
@@ -33,6 +36,7 @@ from bpejit.formats.huggingface_writing import (
     tokenizer_json,
 )
 from bpejit.formats.missing_parts import TOOLS_UNICODE
+from bpejit.formats.settings_beside import SETTINGS_FILES
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
@@ -43,6 +47,8 @@ from bpejit.storage.outputs import check_output_folder, check_outputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_logger = logging.getLogger("bpejit.formats")
 
 FILE_SUFFIXES = (".json", ".model", ".tiktoken")
 """Suffixes of the files in which tokenizers come, which a folder should not have."""
@@ -80,6 +86,39 @@ class FolderFormat(TokenizerFormat):
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
         """Write a folder; return why other tools cannot read it, or None if they can."""
         return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
+
+
+class HuggingFaceFormat(TokenizerFormat):
+    """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
+
+    name = "hf"
+    expected = f"Hugging Face's `{TOKENIZER_FILE}`"
+    file_names = (TOKENIZER_FILE, *SETTINGS_FILES)
+    writable = True
+    has_tokenizer_json = True
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True for an object with a model."""
+        return isinstance(content, dict) and isinstance(content.get("model"), dict)
+
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
+
+    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file with the tokens and settings beside it."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the folder cannot be written."""
+        check_folder(path, inputs=inputs, overwrite=overwrite)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
+        """Write a folder, or raise TokenizerFormatError if Hugging Face's tools would give other ids."""
+        obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=True, overwrite=overwrite)
+        for found in filter(None, (note(model), model.config.left_out)):
+            _logger.info("%s: %s", os.fspath(path), found)
+        return obstacle
 
 
 @collector_paused()  # a fifth of the time, and more where the model has just been made
@@ -174,8 +213,6 @@ def _is_ours(folder: Path, name: str) -> bool:
 
 def _reading_obstacle(model: Model, written: bytes) -> str | None:
     """Return why a `tokenizer.json` is not read as the model, whose symbols only some files describe, or None if it is."""
-    from bpejit.formats.huggingface_reading import model_from_json  # not at the top: it imports this module
-
     try:
         found = model_from_json(json.loads(written), unicode=model.unicode or TOOLS_UNICODE)
     except TokenizerFormatError as error:

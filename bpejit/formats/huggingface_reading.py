@@ -9,23 +9,18 @@ adds are in `Model.template`.
 from __future__ import annotations
 
 import hashlib
-import logging
-import os
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.base import Given, TokenizerFormat
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.folder_writing import check_folder, save_folder
-from bpejit.formats.huggingface_writing import note, sections_text
+from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols
 from bpejit.formats.settings_beside import (
@@ -47,50 +42,12 @@ from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.utf8 import has_surrogates
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-_logger = logging.getLogger("bpejit.formats")
-
 _LONGEST_TOKEN = 1 << 16
 """Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
 
 _ADDED_VALUES = itemgetter("id", "content", *TokenFlags._fields)
 
 _ADDED_KEYS = {"id", "content", *TokenFlags._fields}
-
-
-class HuggingFaceFormat(TokenizerFormat):
-    """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
-
-    name = "hf"
-    expected = f"Hugging Face's `{TOKENIZER_FILE}`"
-    file_names = (TOKENIZER_FILE, *SETTINGS_FILES)
-    writable = True
-    has_tokenizer_json = True
-
-    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
-        """Return True for an object with a model."""
-        return isinstance(content, dict) and isinstance(content.get("model"), dict)
-
-    def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file."""
-        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
-
-    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file with the tokens and settings beside it."""
-        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
-
-    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
-        """Raise OutputError if the folder cannot be written."""
-        check_folder(path, inputs=inputs, overwrite=overwrite)
-
-    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
-        """Write a folder, or raise TokenizerFormatError if Hugging Face's tools would give other ids."""
-        obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=True, overwrite=overwrite)
-        for found in filter(None, (note(model), model.config.left_out)):
-            _logger.info("%s: %s", os.fspath(path), found)
-        return obstacle
 
 
 def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_settings: bool = False) -> Model:
