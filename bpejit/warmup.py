@@ -12,15 +12,19 @@ from bpejit import arguments
 from bpejit.jit import cache
 from bpejit.jit.dispatch import is_first_run, on_compile
 from bpejit.jit.listening import counting_compilations
+from bpejit.progress_bar import Progress, showing_progress
 
 
-def warmup(part: str | None = None) -> tuple[int, float]:
+@showing_progress
+def warmup(part: str | None = None, *, progress: Progress | bool | None = None) -> tuple[int, float]:
     """Compile the kernels for this machine, or load them from the disk cache.
 
     Parameters
     ----------
     part : str, optional
         One of `training`, `encoding` and `others`. By default, all kernels are compiled.
+    progress : callable or bool, optional
+        As for `bpejit.train`.
 
     Returns
     -------
@@ -40,8 +44,17 @@ def warmup(part: str | None = None) -> tuple[int, float]:
     specializations. They are compiled on first use, in eight seconds, which is little for corpora of that size.
     """
     part = None if part is None else arguments.choice("part", part, ("training", "encoding", "others"))
+    report = arguments.progress(progress)
     begun = time.perf_counter()
-    with counting_compilations() as compiled:
+    expected = max(ALL_KERNELS - cache.count_kernels(), 0) if part is None else 0
+    with counting_compilations() as compiled, ExitStack() as listening:
+        if progress:
+
+            def tell(*_: object) -> None:
+                done = compiled()
+                report("compile", min(done, expected) if expected else done, expected or None, "kernels")
+
+            listening.callback(on_compile(tell))
         for name, run in (("training", _warm_training), ("encoding", _warm_encoding), ("others", _warm_others)):
             if part in (None, name):
                 run()

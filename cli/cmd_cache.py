@@ -50,7 +50,7 @@ def cache_command() -> None:
 
 @cache_command.command("info")
 def info() -> None:
-    """Show the location of the cache, whether it is usable, and its contents.
+    """Show the folder, the state and the contents of the cache.
 
     \b
     Example:

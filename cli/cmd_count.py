@@ -133,9 +133,10 @@ def describe_counts(*, path: str, verify: bool) -> None:
 @counts_argument
 @shared.out_option("File to write; - is standard output.", default="-", show_default=True)
 def export_counts(*, path: str, out: str, overwrite: bool) -> None:
-    """Write counts as tab-separated text: a line `count<TAB>word` for each distinct pre-token.
+    """Write counts as tab-separated text, a line for each word.
 
-    Lines are sorted by the bytes of the words. In a word, \\\\, \\t, \\n and \\r are a backslash, a tab and the ends of lines,
+    A line is `count<TAB>word`. Lines are sorted by the bytes of the words.
+    In a word, \\\\, \\t, \\n and \\r are a backslash, a tab and the ends of lines,
     and \\xNN is a byte that is not part of UTF-8, or another control character.
 
     \b
@@ -157,9 +158,9 @@ def export_counts(*, path: str, out: str, overwrite: bool) -> None:
 @shared.out_option("File to write the counts to.", required=True)
 @shared.options_of_counting(SplitSettings)
 def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, Any]) -> None:
-    """Read tab-separated text that was counted elsewhere, a line `count<TAB>word` for each word, in any order.
+    """Read tab-separated text that was counted elsewhere.
 
-    Words are escaped as in the output of `bpejit counts export`.
+    It has a line `count<TAB>word` for each word, in any order. Words are escaped as in the output of `bpejit counts export`.
     The options say how the words were found. They become part of tokenizers that are trained from the counts.
 
     \b

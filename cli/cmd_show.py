@@ -179,7 +179,8 @@ def explain(*, inputs: tuple[str, ...], html: str | None, overwrite: bool, color
     """Learn merges step by step, and show each step.
 
     INPUT is one or more files, folders, globs or URLs, or - for standard input, up to 1 MB of text.
-    The merges are those of `bpejit train`. docs/how-bpe-training-works.md explains the rows.
+    The merges are those of `bpejit train`.
+    The page "How BPE training works" of the documentation explains the rows.
 
     \b
     Example:
@@ -193,7 +194,8 @@ def explain(*, inputs: tuple[str, ...], html: str | None, overwrite: bool, color
     from bpejit.storage.outputs import check_outputs
 
     check_outputs([html] if html else [], inputs=inputs, overwrite=overwrite)
-    trace = bpejit.explain(inputs or None, **options)
+    with watch() as progress:
+        trace = bpejit.explain(inputs or None, **options, progress=progress)
     if html is not None:
         with replacing(html) as file:
             file.write(trace.page().encode())

@@ -76,8 +76,9 @@ def head(
     dtype: str | None,
     token_format: str,
 ) -> None:
-    """Show the first ids of a token file, one per line, with their text if a tokenizer is given.
+    """Show the first ids of a token file, with their text, or documents.
 
+    Each id is in a line, with its text if a tokenizer is given.
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
     With --first-documents, it shows the first documents. A file without their borders is divided after the end-of-text token.
 
@@ -139,8 +140,9 @@ def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None
 def verify(
     *, path: str, corpus: tuple[str, ...], reading: dict[str, Any], tokenizer: shared.TokenizerChoice | None, token_format: str
 ) -> None:
-    """Read a token file, and compare its ids and the borders of its documents with the hashes in its description.
+    """Compare a token file with the hashes in its description.
 
+    They are those of its ids and of the borders of its documents.
     With --tokenizer, the description has to name that tokenizer as well.
     With --corpus, the file has to decode to that text, apart from special tokens that were added to the documents.
     The exit code is 0 if everything matches, and 1 otherwise.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     required=True,
     text="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
 )
-@shared.out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
+@shared.out_option("Folder for the tokenizer.", metavar="FOLDER", default="tokenizer", show_default=True)
 @shared.options_of_counting(ModelOptions)
 @shared.path_option(
     *("--counts", "counts_paths"),

@@ -126,7 +126,7 @@ tokenizer_argument = path_argument("tokenizer_path", "TOKENIZER")
 
 overwrite_option = flag("--overwrite", help="Replace the output if it already exists.")
 
-dry_run_option = flag("--dry-run", help="Show the plan and the expected time, and write nothing.")
+dry_run_option = flag("--dry-run", help="Show the plan and the expected time; write nothing.")
 
 resume_option = flag("--resume", help="Continue an earlier run of the same job where it ended.", section="Large corpora")
 
@@ -360,12 +360,11 @@ def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> C
         settings["is_flag"] = True
     else:
         settings["metavar"] = option.metavar or None
-        if option.default is None or isinstance(option.default, tuple):
-            shown = option.shown if option.default is None else ", ".join(map(str, option.default))
-            settings["help"] += f"  [default: {shown}]" if shown else ""
-            settings["multiple"] = isinstance(option.default, tuple)
-        else:
-            settings |= {"default": option.default, "show_default": option.shown or True}
+        is_tuple = isinstance(option.default, tuple)
+        shown = option.shown or (", ".join(map(str, option.default)) if is_tuple else "")
+        settings |= {"multiple": is_tuple} if is_tuple or option.default is None else {"default": option.default}
+        settings["show_default"] = "default" in settings and not shown
+        settings["help"] += f"  [default: {shown}]" if shown else ""
     if option.value in ("count", "size"):
         settings["type"] = Count(option.least, is_size=option.value == "size")
     elif option.value == "choice" and option.choices is not None:

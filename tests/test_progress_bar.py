@@ -38,6 +38,7 @@ def test_functions_show_a_bar_for_each_stage(monkeypatch, tmp_path):
         ("decode", lambda: tokenizer.decode_file(tmp_path / "ids.bin", tmp_path / "copy.txt", progress=True)),
         ("convert", lambda: bpejit.convert_tokens(tmp_path / "ids.bin", tmp_path / "ids.npy", progress=True)),
         ("verify", lambda: bpejit.open_tokens(tmp_path / "ids.bin").verify(progress=True)),
+        ("merge", lambda: bpejit.explain(text="low lower lowest", progress=True)),
         ("count", lambda: bpejit.count(tmp_path / "text.txt", out=tmp_path / "counts", progress=True)),
         ("write", lambda: bpejit.merge_counts([tmp_path / "counts"], tmp_path / "merged", progress=True)),
         ("verify", lambda: bpejit.verify(tokenizer, tmp_path / "text.txt", against="tiktoken", progress=True)),

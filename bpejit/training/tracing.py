@@ -26,7 +26,7 @@ from bpejit.counting.count_corpus import count_corpus, open_inputs
 from bpejit.counting.count_options import SplitSettings
 from bpejit.counting.header import CountSettings
 from bpejit.engines.work_options import checked_work
-from bpejit.errors import CorpusError, OptionError
+from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.inspection.merge_trace import MergeTrace, Record
 from bpejit.options import chosen, takes
 from bpejit.training.tie_rules import load_tie_rule
@@ -228,11 +228,14 @@ def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> 
     """
     settings = MergeSettings(**chosen(MergeChoices, options))
     most = arguments.whole_number("merges", options["merges"], least=0, most=1000)
+    report = arguments.progress(options["progress"])
     learner = PlainLearner(_words_of(inputs, options), settings)
     words = learner.shown_words(set())
     merges: list[Record] = []
+    report("merge", 0, most, "merges")
     while len(merges) < most and (merge := learner.merge()):
         merges.append(merge)
+        report("merge", len(merges), most, "merges")
     return MergeTrace(
         {
             "tie_break": settings.tie_break,
@@ -258,7 +261,7 @@ def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
         found = {}
         for word, number in arguments.instance("words", words, Mapping, "give one such as {'hug': 10}").items():
             data = encode_utf8(arguments.string("a word of words", word))
-            found[data] = arguments.whole_number("a number of words", number, least=1)
+            found[data] = arguments.whole_number(f"words[{shorten(word)}]", number, least=1)
         return found
     if text is not None:
         inputs = iterate_texts([arguments.as_bytes("text", text)])
@@ -275,5 +278,5 @@ def _check_size(n_bytes: int) -> None:
     if n_bytes > MOST_BYTES:
         raise CorpusError(
             f"the text has {n_bytes:,} bytes; expected at most {MOST_BYTES:,}, since each step is computed in plain Python: "
-            "give less text, or `max_bytes=500000` for a sample"
+            "give less text, or `max_bytes=500000` for a sample of files"
         )

@@ -118,7 +118,7 @@ class TrainOptions(ModelOptions, Saving, total=False):
     """All options of `train`."""
 
 
-class ExplainOptions(MergeChoices, SplitSettings, ReadingOptions, Sampling, total=False):
+class ExplainOptions(MergeChoices, SplitSettings, ReadingOptions, Sampling, ProgressOption, total=False):
     """The options of `explain`."""
 
     text: Annotated[

@@ -37,12 +37,14 @@ def test_all_options_are_named_and_described(name):
         assert (result.exit_code, result.output) == (0, result.stdout)
         assert max(map(len, result.stdout.splitlines())) <= 80
         assert _described(text) < _described(result.stdout)
+        assert "[default: (" not in result.stdout
         text = result.stdout
     assert {option for one in options for option in one.opts} | {"-h", "--help"} == _described(text)
 
 
 def test_sections_of_train():
     text = invoke("train", "--help").stdout
+    assert len(text.splitlines()) <= 45
     basics, more = text.split("\n\nMore options, described by --help-all:\n")
     assert {"--vocab-size", "--out", "--pattern", "--special-token", "--dry-run"} <= _described(basics)
     names = re.findall(r"^  (\w[\w ]*?)  +--", more, re.MULTILINE)

@@ -139,7 +139,8 @@ def test_another_process_compiles_meanwhile(tmp_path):
     assert run(MEANWHILE) == "0"
     assert len(list((tmp_path / "cache").rglob("*.o"))) == 1
     shutil.rmtree(tmp_path / "cache")
-    assert run('from bpejit.warmup import warmup; print(warmup("others")[0])') == "1", "it would have been compiled here"
+    told = run('from bpejit.warmup import warmup; print(warmup("others", progress=print)[0])').splitlines()
+    assert told == [f"compile {n} None kernels" for n in (0, 1)] + ["1"], "it would have been compiled here"
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_bytes_need_not_be_text() -> None:
         ({"text": "a", "words": {"a": 1}}, OptionError, "2 of `inputs=`"),
         ({"inputs": "corpus.txt", "text": "a"}, OptionError, "2 of `inputs=`"),
         ({"text": "a" * 1_000_001}, CorpusError, "1,000,001 bytes; expected at most 1,000,000"),
-        ({"words": {"ab": 0}}, OptionError, "a number of words is 0; expected a whole number from 1 up"),
+        ({"words": {"ab": 0}}, OptionError, "words['ab'] is 0; expected a whole number from 1 up"),
         ({"words": ["ab"]}, ArgumentTypeError, "words is ['ab'], a list; expected a dict"),
         ({"text": 5}, ArgumentTypeError, "text is 5, an int; expected text"),
         ({"text": "ab", "merges": 1001}, OptionError, "merges is 1001; expected a whole number from 0 to 1000"),
