@@ -406,7 +406,7 @@ class Model:
 def in_order(tokens: Mapping[int, bytes]) -> list[bytes]:
     """Return tokens in order of id."""
     if isinstance(tokens, PackedTokens):
-        return list(tokens.values())  # their ids ascend; to find each takes 5 µs
+        return list(tokens.strings)  # their ids ascend
     return list(map(tokens.__getitem__, sorted(tokens)))
 
 
