@@ -341,7 +341,7 @@ class Model:
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """Bytes of every token, special tokens included, in order of id."""
-        tokens = {**self.tokens, **self.unused_tokens, **self.special_vocab}
+        tokens = {**self.unused_tokens, **self.special_vocab, **self.tokens}  # ordinary last: with symbols, they have spaces
         ordered = sorted(tokens)
         return ReadOnlyDict(zip(ordered, map(tokens.__getitem__, ordered), strict=True))
 

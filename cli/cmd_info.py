@@ -158,10 +158,25 @@ def _tokenizer_fields(model: Model, path: str) -> dict[str, Any]:
         "unicode": model.unicode,
         "normalizer": None if pipeline is None else pipeline.normalizer,
         "pre_tokenizer": None if pipeline is None else pipeline.pre_tokenizer,
+        "symbols": _describe_symbols(model),
         "tie_break": model.tie_break,
         "longest_tokens": sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN],
         "training": dict(model.training),
         "sha256": model.sha256,
+    }
+
+
+def _describe_symbols(model: Model) -> dict[str, Any] | None:
+    """Return what pre-tokens begin as, if not as a token for each byte."""
+    symbols = model.symbols
+    if symbols is None:
+        return None
+    return {
+        "characters": symbols.characters,
+        "byte_fallback": bool(symbols.byte_ids),
+        "unknown_token": None if symbols.unknown is None else model.vocab[symbols.unknown].decode("utf-8", "replace"),
+        "word_end": symbols.word_end or None,
+        "space": symbols.space or None,
     }
 
 
@@ -179,6 +194,13 @@ def _tokenizer_rows(model: Model, fields: dict[str, Any]) -> Iterator[tuple[str,
     yield "unicode", model.unicode or f"{installed_unicode()}, as in the installed regex package"
     if model.pipeline is not None:
         yield "pipeline", f"normalizer {model.pipeline.normalizer}, pre-tokenizer {model.pipeline.pre_tokenizer}"
+    if (symbols := fields["symbols"]) is not None:
+        parts = ["characters" if symbols["characters"] else "bytes, and tokens that no text becomes"]
+        if not symbols["characters"] and model.symbols_obstacle is not None:
+            parts = ["bytes, not all of them"]
+        parts += ["bytes as a fallback"] * symbols["byte_fallback"]
+        parts += [f"{name.replace('_', ' ')} {value}" for name, value in symbols.items() if isinstance(value, str)]
+        yield "symbols", ", ".join(parts)
     yield "tie rule", model.tie_break or "not known"
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in fields["longest_tokens"])
     ranks = range(len(model.merges))

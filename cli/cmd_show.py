@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import bpejit
-from bpejit.splitting.presets import PRESET_TABLE, PRESETS, Pattern, pattern_source, stages_of
+from bpejit.splitting.presets import PRESET_TABLE, PRESETS
 from bpejit.training.train_options import ExplainOptions
 
 from . import shared_options as shared
@@ -22,12 +22,11 @@ from .text_output import color_console, color_option, quoted, separator, styled_
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bpejit.arrays import Array
     from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
     from bpejit.inspection.merge_trace import MergeTrace
+    from bpejit.inspection.split_text import SplitText
     from bpejit.inspection.token_rows import TokenRow
-    from bpejit.splitting import Splitter
 
 
 @command()
@@ -103,7 +102,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
 
 def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
-    from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes
+    from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes, written
 
     tracer = MergeTracer(codec.model)
     found = dict.fromkeys(piece for piece, special in pretokens(codec, data) if not special)
@@ -113,7 +112,8 @@ def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     for piece, ids in zip(found, encoded, strict=True):
         steps = [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in tracer.steps(piece)]
         result = [token_bytes(codec.model, number) for number in ids.tolist()]
-        traced.append({"pretoken": piece, "steps": steps, "result": result})
+        symbols = tracer.symbols(piece)
+        traced.append({"pretoken": written(piece, codec.model), "symbols": symbols, "steps": steps, "result": result})
     return traced
 
 
@@ -144,7 +144,8 @@ def _write_rows(rows: list[TokenRow], console: Console | None, *, with_ids: bool
 def _write_merges(merges: list[dict[str, Any]], console: Console | None) -> None:
     for merge in merges:
         piece, steps, final = merge["pretoken"], merge["steps"], merge["result"]
-        lines = [("bytes", [piece[index : index + 1] for index in range(len(piece))])]
+        symbols = merge["symbols"]
+        lines = [("bytes" if max(map(len, symbols), default=1) == 1 else "symbols", symbols)]
         lines += [("whole" if step["rank"] is None else f"{step['rank']}", step["result"]) for step in steps]
         if not steps and len(piece) > 1 and len(final) < len(piece):
             lines.append(("result", final))  # too long to be traced
@@ -278,8 +279,10 @@ def split(*, inputs: tuple[str, ...], count: int | None, stats: bool, reading: d
     if "" in splitting["special_tokens"]:
         raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
 
+    from bpejit.inspection.split_text import chosen_split
+
     with watch() as progress:
-        text = SplitText(_make_splitter(**splitting))
+        text = chosen_split(**splitting)
         shown = None
         sources = shared.read_sources(inputs, reading)
         if stats:
@@ -292,62 +295,9 @@ def split(*, inputs: tuple[str, ...], count: int | None, stats: bool, reading: d
             progress.message(note)
         if not this_command().json:
             progress.message(_describe_split(text, shown))
-            pattern = text.splitter.pattern
+            pattern = text.pattern
             name = f"the split pattern {pattern.name}" if pattern.name else "the split pattern"
             progress.message(pattern.reason or f"{name} runs as a compiled automaton, which is fast")
-
-
-class SplitText:
-    """What is split, with the totals so far: bytes, spans, special tokens among these, and skipped records."""
-
-    def __init__(self, splitter: Splitter) -> None:
-        from bpejit.corpus.blocks import NOTHING_SKIPPED
-
-        self.splitter = splitter
-        self.n_bytes = self.n_spans = self.n_specials = 0
-        self.skipped = NOTHING_SKIPPED
-
-    def blocks(self, source: Source) -> Iterator[tuple[Array, int, Array]]:
-        """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
-        from bpejit.corpus.chunks import Chunker, ChunkReader
-        from bpejit.kernels.constants import SPECIAL_FLAG
-        from bpejit.splitting import Splitter
-
-        reader = ChunkReader()
-        plain = Splitter(self.splitter.pattern, [])
-        for chunk in Chunker(self.splitter).chunks([source]):
-            content = chunk.read(reader)
-            self.n_bytes += content.cut
-            self.skipped += content.skipped
-            splitter = self.splitter if content.specials else plain
-            for first, ends, n in splitter.blocks(content.text, content.stops, content.cut, content.final):
-                self.n_spans += n
-                self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
-                yield content.text, first, ends[:n]
-
-    def spans(self, source: Source, count: int | None) -> Iterator[list[tuple[bytes, bool]]]:
-        """Yield the first `count` spans of a source in each block: their bytes, and True for special tokens."""
-        from bpejit.inspection.token_rows import flagged_spans
-
-        for text, first, ends in self.blocks(source):
-            spans = list(flagged_spans(text, ends[:count], first))
-            count = None if count is None else count - len(spans)
-            yield spans
-
-
-def _make_splitter(
-    *, patterns: tuple[str, ...], special_tokens: tuple[str, ...], tokenizer: str | None, unicode: str | None
-) -> Splitter:
-    from bpejit.formats.any_format import load_model
-    from bpejit.model import special_bytes
-    from bpejit.splitting import Splitter
-
-    pattern: Pattern = tuple(stage for name in patterns or ("gpt2",) for stage in stages_of(pattern_source(name)))
-    if tokenizer is not None:
-        model = load_model(tokenizer, unicode=unicode)
-        pattern, unicode = model.pattern, model.unicode
-        special_tokens = (*model.special_tokens, *special_tokens)
-    return Splitter(pattern, [special_bytes(text) for text in special_tokens], unicode=unicode)
 
 
 def _describe_split(text: SplitText, shown: int | None) -> str:
@@ -362,7 +312,7 @@ def _describe_split(text: SplitText, shown: int | None) -> str:
 
 def _split_fields(text: SplitText) -> dict[str, Any]:
     """Return the totals and the pattern for JSON."""
-    pattern = text.splitter.pattern
+    pattern = text.pattern
     totals = {"bytes": text.n_bytes, "pretokens": text.n_spans - text.n_specials, "special_tokens": text.n_specials}
     return {"totals": totals, "pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
 
@@ -400,7 +350,7 @@ def _show_stats(text: SplitText, sources: list[Source], count: int) -> None:
     for source in sources:
         for block, first, ends in text.blocks(source):
             counter.add_spans(block, first, ends, ends.size)
-    counts = counter.table().to_counts()
+    counts = {text.written(span): count for span, count in counter.table().to_counts().items()}
 
     def ranked(size: Callable[[bytes], int]) -> list[bytes]:
         """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""

@@ -150,7 +150,10 @@ class Encoding:
             if isinstance(text_or_bytes, str)
             else bytes(arguments.text("text_or_bytes", text_or_bytes))  # type: ignore[arg-type]
         )
-        found = self._mergeable_ranks.get(data)
+        model = self._codec.model
+        found = model.ids.get(data)
+        if found is None:
+            found = next((number for number, token in model.unused_tokens.items() if token == data), None)
         if found is None:
             found = self._special_tokens.get(data.decode("utf-8", "surrogateescape"))
         if found is None:
@@ -183,6 +186,11 @@ class Encoding:
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
         """Return the text of ids, and the index of the character in which each token begins; raise if it is not valid UTF-8."""
+        if self._codec.model.decoder:
+            raise UnsupportedError(
+                "this tokenizer decodes ids to other text than that of their tokens; expected one that joins the tokens: use "
+                "`encode_with_offsets` of the tokenizer on the text"
+            )
         parts = self.decode_tokens_bytes(tokens)
         text = b"".join(parts).decode("utf-8", errors="strict")
         lengths = np.array([len(part) for part in parts], np.int64)

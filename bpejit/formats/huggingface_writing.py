@@ -323,6 +323,8 @@ def not_read_by(model: Model) -> list[str]:
     PatternError
         If the split pattern cannot be written for other tools.
     """
+    if model.symbols is not None:
+        return []  # these readers do not recognize them by the split pattern
     steps = _signature(pre_tokenizer(model))
     found = [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
     return [*found, BYTE_LEVEL_MISREAD] if str(("ByteLevel", True))[:-1] in str(steps) else found

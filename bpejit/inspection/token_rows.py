@@ -12,6 +12,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import Model, special_bytes
+from bpejit.normalization.symbols import WORD_END
 from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.presets import pattern_source
 from bpejit.utf8 import encode_utf8
@@ -26,6 +27,9 @@ HUES = (205, 95, 35, 320, 265, 170)
 """Hues of the backgrounds of consecutive tokens. They are translucent, so they suit light and dark pages."""
 
 _STYLE = "border-radius:3px;padding:1px 0;white-space:pre-wrap;unicode-bidi:isolate;"
+
+
+_WORD_END = bytes([WORD_END])
 
 
 class MergeStep(NamedTuple):
@@ -60,6 +64,27 @@ class MergeTracer:
             return self._ranks.get((left, right))
         return self._model.ids.get(left + right)
 
+    def symbols(self, pretoken: bytes) -> list[bytes]:
+        """Return what a pre-token begins as: bytes, or characters with what stands for those that are unknown."""
+        symbols = self._model.symbols
+        if symbols is None:
+            return [pretoken[index : index + 1] for index in range(len(pretoken))]
+        plain = pretoken.removesuffix(_WORD_END) if symbols.word_end else pretoken
+        codec = "utf-8" if symbols.characters else "latin-1"
+        found = [character.encode(codec, "surrogateescape") for character in plain.decode(codec, "surrogateescape")]
+        if plain != pretoken and found:
+            found[-1] += symbols.word_end.encode()
+        unknown = None if symbols.unknown is None else token_bytes(self._model, symbols.unknown)
+        tokens: list[bytes] = []
+        for symbol in found:
+            if symbol in self._model.ids:
+                tokens.append(symbol)
+            elif symbols.byte_ids:
+                tokens += [symbol[index : index + 1] for index in range(len(symbol))]
+            elif unknown is not None and not (symbols.fuses_unknown and tokens[-1:] == [unknown]):
+                tokens.append(unknown)
+        return tokens
+
     def steps(self, pretoken: bytes) -> list[MergeStep]:
         """Return the merges of a pre-token in order: at each step the pair of the lowest rank, the leftmost of equals.
 
@@ -67,7 +92,7 @@ class MergeTracer:
         """
         if len(pretoken) > LONGEST_TRACED:
             return []
-        tokens = [pretoken[index : index + 1] for index in range(len(pretoken))]
+        tokens = self.symbols(pretoken)
         steps: list[MergeStep] = []
         while len(tokens) > 1:
             ranked = ((self.rank(*pair), at) for at, pair in enumerate(pairwise(tokens)))
@@ -122,7 +147,13 @@ def token_rows(codec: Codec, text: str | bytes) -> list[TokenRow]:
 def token_bytes(model: Model, number: int) -> bytes:
     """Return the bytes of the token with an id, ordinary or special; empty for an id that is not in use."""
     found = model.tokens.get(number)
-    return found if found is not None else model.special_vocab.get(number, b"")
+    return found if found is not None else model.special_vocab.get(number, model.unused_tokens.get(number, b""))
+
+
+def written(pretoken: bytes, model: Model) -> bytes:
+    """Return a pre-token as text, with the suffix of its last symbol in place of the mark."""
+    suffix = "" if model.symbols is None else model.symbols.word_end
+    return pretoken[:-1] + suffix.encode() if suffix and pretoken.endswith(_WORD_END) else pretoken
 
 
 def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:

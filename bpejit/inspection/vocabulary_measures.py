@@ -14,6 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array, lengths_of
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.symbol_tables import marked
 from bpejit.errors import NAMED_ESCAPES
 from bpejit.formats.ranked_merges import recover_merges
 from bpejit.inspection.tables import Row
@@ -225,6 +226,12 @@ def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Arr
     if not texts:
         return np.zeros(0, np.int64)
     numbers = np.array(list(texts), np.int64)
+    symbols = codec.model.symbols
+    if symbols is not None:  # the text of a token may be changed before it is encoded, for example by a space in front of it
+        pieces = [marked(token, symbols.word_end.encode()) for token in texts.values()]
+        with codec.workspace() as workspace:
+            alone = codec.encoder.encode_pretokens(pieces, workspace)
+        return numbers[[ids.tolist() != [number] for number, ids in zip(texts, alone, strict=True)]]
     batch = codec.encode_batch(list(texts.values()), disallowed_special=())
     single = np.diff(batch.starts) == 1
     found = single & (batch.ids[np.minimum(batch.starts[:-1], max(batch.ids.size - 1, 0))] == numbers)

@@ -45,14 +45,14 @@ def check_corpus(
         If the text differs, with the position of the first difference. Special tokens that the corpus does not contain are
         ignored.
     UnsupportedError
-        If the tokenizer normalizes text.
+        If the tokenizer changes text.
     """
     model = tokenizer.model
     pipeline = model.pipeline
-    if pipeline is not None and pipeline.normalizer != "null":
+    if model.symbols_obstacle is not None or (pipeline is not None and pipeline.normalizer != "null"):
         raise UnsupportedError(
-            "the tokenizer normalizes text, so its ids do not decode to the corpus; expected a tokenizer that does not: leave "
-            "out the corpus"
+            "the tokenizer changes text, or has no tokens for some of it, so its ids do not decode to the corpus; expected one "
+            "whose tokens have all bytes of a text: leave out the corpus"
         )
     corpus = _Corpus(block_reader(model)(find_sources(inputs, contents)))
     specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
