@@ -324,9 +324,10 @@ class TextPipeline:
                 data = np.frombuffer(data, np.uint8)[kept].tobytes()
                 sources = None if sources is None else sources[kept]
         if self._word_end and ends.size:
+            ends = ends.astype(np.int64)
             data = np.insert(np.frombuffer(data, np.uint8), ends, WORD_END).tobytes()
             sources = None if sources is None else np.insert(sources, ends, sources[ends - 1])
-            ends = ends + np.arange(1, ends.size + 1, dtype=np.uint32)
+            ends = (ends + np.arange(1, ends.size + 1)).astype(np.uint32)
         return data, ends, sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------

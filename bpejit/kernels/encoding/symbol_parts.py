@@ -9,7 +9,8 @@ left as internal tokens that have no id:
 - Otherwise the first bytes stand for the character, and have the unknown id; each byte after them has none.
 
 `parts` has four words for each such token: the number of its ids, and up to three ids. The tokens are numbered from the size
-of the vocabulary on, so ids show whether any of them occurs.
+of the vocabulary on, so ids show whether any of them occurs. All other numbers stay, also the placeholder of a byte without an
+id, which is greater: the ids of fragments are replaced twice.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ def replace_parts(tables, out, begin, end):
     """
     parts = tables.parts
     first = np.uint64(tables.part_limits[FIRST_PART])
+    n_parts = np.uint64(parts.size) // FOUR
     fused = np.uint64(tables.part_limits[FUSED])
     n_ids = ZERO
     i = begin
     while i < end:
-        number = np.uint64(out[i])
-        n_ids += ONE if number < first else np.uint64(parts[(number - first) * FOUR])
+        part = np.uint64(out[i]) - first  # very large for an id
+        n_ids += ONE if part >= n_parts else np.uint64(parts[part * FOUR])
         i += ONE
     if n_ids > end - begin:
         # From the end, since each token without an id becomes several.
@@ -59,11 +61,12 @@ def replace_parts(tables, out, begin, end):
         while i > begin:
             i -= ONE
             number = np.uint64(out[i])
-            if number < first:
+            part = number - first
+            if part >= n_parts:
                 at -= ONE
                 out[at] = np.uint32(number)
                 continue
-            part = (number - first) * FOUR
+            part *= FOUR
             at -= np.uint64(parts[part])
             for k in range(parts[part]):
                 out[at + np.uint64(k)] = parts[part + ONE + np.uint64(k)]
@@ -74,8 +77,9 @@ def replace_parts(tables, out, begin, end):
     while i < end:
         number = np.uint64(out[i])
         i += ONE
-        if number >= first:
-            part = (number - first) * FOUR
+        part = number - first
+        if part < n_parts:
+            part *= FOUR
             number = np.uint64(parts[part + ONE])
             if parts[part] == 0 and within:
                 continue
