@@ -361,7 +361,7 @@ def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> C
     else:
         settings["metavar"] = option.metavar or None
         is_tuple = isinstance(option.default, tuple)
-        shown = option.shown or (", ".join(map(str, option.default)) if is_tuple else "")
+        shown = ", ".join(map(str, option.default)) if is_tuple else option.shown or ""
         settings |= {"multiple": is_tuple} if is_tuple or option.default is None else {"default": option.default}
         settings["show_default"] = "default" in settings and not shown
         settings["help"] += f"  [default: {shown}]" if shown else ""

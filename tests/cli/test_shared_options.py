@@ -109,7 +109,8 @@ def test_counts_out_of_range():
 def test_every_numeric_option_accepts_counts():
     options = [(name, option) for name, command in LEAVES.items() for option in command.params if option.nargs == 1]
     plain = (click.types.IntParamType, click.types.FloatParamType)
-    assert not [(name, option.name) for name, option in options if isinstance(option.type, plain) and not option.count]
+    found = {(name, option.name) for name, option in options if isinstance(option.type, plain) and not option.count}
+    assert found == {("train", "character_coverage"), ("explain", "character_coverage")}, "only a share is no whole number"
     assert {option.name for _, option in options if isinstance(option.type, Count)} >= {"vocab_size", "workers", "byte_budget"}
 
 
