@@ -62,9 +62,7 @@ def train(
     """Train a tokenizer on text.
 
     INPUT is one or more files, folders, globs or URLs, or - for standard input.
-    --counts trains from counts instead, with equal results.
     The folder is also a Hugging Face tokenizer.
-    Counts that took long are kept in OUT.partial.counts until the tokenizer is written.
 
     \b
     Example:

@@ -380,6 +380,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "sources": {"multiple": True, "callback": _numbers_of("a path, `=`, and a whole number, such as code/=3")},
     "pattern": {"shell_complete": complete_pattern},
     "also": {"type": Count()},
+    "character_coverage": {"type": float},
     "words": {"callback": _numbers_of("words, each with `=` and its count, such as hug=10,pug=5")},
     "chat_template": {"type": click.File(encoding="utf-8"), "shell_complete": complete_path},
 }

@@ -45,10 +45,10 @@ def power_of_two(least: int) -> int:
     return 1 << max(least - 1, 1).bit_length()
 
 
-def copied_pairs(source: Array, least: int, n_slots: int, lengths: Array, state: Array) -> Array:
+def copied_pairs(source: Array, least: int, n_slots: int, sizes: Array, state: Array) -> Array:
     """Return a pair table of `n_slots` with the pairs that occur at least `least` times (see the kernel `copy_pairs`)."""
     copy = touch_pages(np.zeros(n_slots, pairs.PAIR))
-    pairs.copy_pairs(source, np.uint64(least), lengths, state, copy)
+    pairs.copy_pairs(source, np.uint64(least), sizes, state, copy)
     return copy
 
 
@@ -61,6 +61,14 @@ def add_sums(source: Array, sums: Array) -> None:
     """Add sums of `bound_counts` to others of the same unsigned type, at whose largest number they saturate."""
     total = sums + source
     sums[:] = np.where(total < sums, np.iinfo(sums.dtype).max, total)
+
+
+def weights_of(counts: Array) -> Array:
+    """Return 0 and the distinct counts above it, ascending (uint64)."""
+    occurs = np.zeros(SMALL_COUNTS, np.bool_)
+    is_small = counts < SMALL_COUNTS
+    occurs[np.maximum(counts[is_small], 0)] = True
+    return distinct_weights(occurs, counts[~is_small])
 
 
 def new_byte_pairs() -> Array:
@@ -123,11 +131,7 @@ class CellRanges:
         cuts = [0, *inner.tolist(), len(table)]
         stops = [1, *(1 + int(ends[cut - 1]) if cut else 1 for cut in cuts[1:])]
         del sizes, ends
-        occurs, counts = np.zeros(SMALL_COUNTS, np.bool_), table.counts[eligible]
-        is_small = counts < SMALL_COUNTS
-        occurs[counts[is_small]] = True
-        self._allocate(stops, distinct_weights(occurs, counts[~is_small]), boundary)
-        del counts, is_small
+        self._allocate(stops, weights_of(table.counts[eligible]), boundary)
 
         def fill(number: int) -> Array:
             begin, end = cuts[number], cuts[number + 1]
@@ -317,7 +321,7 @@ class CellRanges:
         self,
         sums: Array,
         least: int,
-        lengths: Array,
+        sizes: Array,
         state: Array,
         spare: Array,
     ) -> list[CountedRange]:
@@ -328,7 +332,7 @@ class CellRanges:
         sums : uint16 or uint32 [n]
             From `bound_counts`.
         least : int
-        lengths : uint32 [tokens]
+        sizes : uint32 [tokens]
         state : STATE [1]
         spare : uint32 [n]
             Memory for the numbers of pairs. New memory is used instead if there is too little; it takes longer.
@@ -345,16 +349,16 @@ class CellRanges:
             view, own_numbers = self.view(number), numbers[stops[number] : stops[number + 1]]
             own = state.copy()
             own["position"] = own["n_pairs"] = own["n_postings"] = 0
-            own["max_bytes"] = 2**63  # so that all pairs are copied to a larger table
+            own["max_size"] = 2**63  # so that all pairs are copied to a larger table
             counted = touch_pages(np.zeros(n_slots, pairs.PAIR))
             scratch = self.weights, self.boundary, np.empty(pairs.BATCH_POSITIONS, np.uint32), own_numbers, own
             while pairs.count_pairs(view, selected[number], *scratch, counted) == NEED_SPACE:
-                counted = copied_pairs(counted, 0, 2 * counted.size, lengths, own)
+                counted = copied_pairs(counted, 0, 2 * counted.size, sizes, own)
             return CountedRange(selected[number], own_numbers, counted, int(own["n_pairs"][0]))
 
         return self.run(count)
 
-    def add_up(self, found: list[CountedRange], lengths: Array, state: Array) -> Array:
+    def add_up(self, found: list[CountedRange], sizes: Array, state: Array) -> Array:
         """Return a table of the pairs of all ranges."""
         if len(found) == 1:
             return found[0].counted
@@ -364,7 +368,7 @@ class CellRanges:
         for part in others:
             state["position"] = 0
             while combining.add_counted_pairs(part.counted, state, total) == NEED_SPACE:
-                total = copied_pairs(total, 0, 2 * total.size, lengths, state)
+                total = copied_pairs(total, 0, 2 * total.size, sizes, state)
         return total
 
     def write_postings(self, found: list[CountedRange], table: Array, postings: Array, nowhere: int) -> None:
@@ -398,7 +402,10 @@ class CellRanges:
             view = self.view(number)
             return int(cells.compact_cells(view, np.uint64(view.size), widths, self.boundary)) - 1
 
-        sizes = self.run(compact)
+        self.close_gaps(self.run(compact))
+
+    def close_gaps(self, sizes: list[int]) -> None:
+        """Keep the first cells of each range, of which `sizes` are the numbers, without the boundary before them."""
         stop = 1
         stops = [stop]
         for start, size in zip(self.stops, sizes, strict=False):

@@ -20,6 +20,7 @@ from bpejit.jit.listening import working_time
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
 from bpejit.kernels.counting.sorted_tables import make_prefixes
 from bpejit.kernels.training import buckets, combining, merging, pairs, shared_merging
+from bpejit.training.alphabets import SymbolRanges, SymbolTable, upper_bound
 from bpejit.training.cell_ranges import (
     FIRST_SLOTS,
     LEAST_CELLS,
@@ -97,7 +98,7 @@ class MergeLearner:
 
     Parameters
     ----------
-    table : PretokenTable, HashTables or TokenizedTable
+    table : PretokenTable, HashTables, TokenizedTable or SymbolTable
         The distinct pre-tokens and their counts, in any order. Pre-tokens with a count below 1 are ignored. The table is
         copied, so it may be freed before `run`; `HashTables` are freed while they are copied.
     n_merges : int
@@ -105,7 +106,8 @@ class MergeLearner:
     settings : MergeSettings, optional
     tokens : sequence of bytes
         For a `TokenizedTable`, to which earlier merges have been applied, the tokens of several bytes that these made: its
-        token `256 + i` is `tokens[i]`, and those below 256 are bytes. The new merges are the last ones of the result.
+        token `256 + i` is `tokens[i]`, and those below 256 are bytes. The new merges are the last ones of the result, also for
+        a `SymbolTable`, whose symbols are such tokens.
     workers : int, default 1
         Maximum number of threads. Does not change the merges.
     least_cells : int
@@ -121,7 +123,7 @@ class MergeLearner:
 
     def __init__(
         self,
-        table: PretokenTable | HashTables | TokenizedTable,
+        table: PretokenTable | HashTables | TokenizedTable | SymbolTable,
         n_merges: int,
         settings: MergeSettings | None = None,
         *,
@@ -135,6 +137,12 @@ class MergeLearner:
             self._prepare(table.sizes(), n_merges, settings or MergeSettings(), tokens)
             self.ranges = CellRanges.of_hash_tables(table, self.byte_ids, self.boundary, workers, least_cells)
             return
+        if isinstance(table, SymbolTable):
+            lengths = np.diff(table.table.starts).astype(np.float64)
+            bounds = upper_bound(table.table), len(table.table), float(lengths @ table.table.counts)
+            self._prepare(Sizes(*bounds), n_merges, settings or MergeSettings(), table.alphabet.tokens, table.alphabet.sizes)
+            self.ranges = SymbolRanges(table, self.boundary, workers, least_cells)
+            return
         has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
         self._prepare(sizes, n_merges, settings or MergeSettings(), tokens)
         if isinstance(table, PretokenTable):
@@ -145,8 +153,15 @@ class MergeLearner:
         table = table._replace(ids=ids[table.ids])
         self.ranges = CellRanges.of_tokens(table, has_pairs, self.boundary, workers, least_cells)
 
-    def _prepare(self, sizes: Sizes, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
-        """Allocate everything but the cells. `given` are the tokens besides the bytes."""
+    def _prepare(
+        self,
+        sizes: Sizes,
+        n_merges: int,
+        settings: MergeSettings,
+        given: Sequence[bytes],
+        given_sizes: Array | None = None,
+    ) -> None:
+        """Allocate everything but the cells. `given` are the tokens besides the bytes; by default, their sizes are in bytes."""
         n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES - len(given), error=TrainingError)
         rule = load_tie_rule(settings.tie_break)
         self.min_frequency = settings.min_frequency
@@ -162,7 +177,7 @@ class MergeLearner:
         self.state = np.zeros(1, merging.STATE)
         self.status = self.state[0]
         self.status["rule"] = buckets.COMPARISONS[rule.comparison]
-        self.status["max_bytes"] = 2**63 if settings.max_token_bytes is None else settings.max_token_bytes
+        self.status["max_size"] = 2**63 if settings.max_token_bytes is None else settings.max_token_bytes
         self.status["boundary"] = self.boundary
         self.status["n_tokens"] = 256
         self.status["n_bytes"] = 256
@@ -170,6 +185,7 @@ class MergeLearner:
 
         n = 256 + n_merges + 1
         self.lengths, self.widths = np.ones(n, np.uint32), np.ones(n, np.uint32)
+        self.sizes = self.lengths if given_sizes is None else np.ones(n, np.uint32)
         self.prefixes = np.zeros(n, np.uint64)
         self.starts = np.arange(n, dtype=np.uint64)
         self.pool: Array = np.empty(FIRST_POOL_BYTES, np.uint8)
@@ -183,6 +199,8 @@ class MergeLearner:
         self.n_written = 0  # the elements of it that earlier phases have written, at least
         if given:
             self._add_tokens(given)
+        if given_sizes is not None:
+            self.sizes[256 : 256 + len(given)] = given_sizes
 
     def _add_tokens(self, given: Sequence[bytes]) -> None:
         """Append tokens that earlier merges made; these merges themselves are not needed."""
@@ -256,14 +274,14 @@ class MergeLearner:
 
     def _index_pairs(self, before: int) -> int:
         """Find, count and index the pairs of tokens for a phase."""
-        status, ranges, lengths = self.status, self.ranges, self.lengths
+        status, ranges, sizes = self.status, self.ranges, self.sizes
         sums = ranges.bound_counts(self._n_sums(before), before)
         threshold = status["threshold"] = self.choose_threshold(sums, before)
         # An eighth more than was written before, as Chinese needs: touching more would raise the peak.
         spare = self.postings[: self.n_written * 9 // 8]
-        counted = ranges.count_pairs(sums, threshold, lengths, self.state, spare)
+        counted = ranges.count_pairs(sums, threshold, sizes, self.state, spare)
         del sums
-        total = ranges.add_up(counted, lengths, self.state)
+        total = ranges.add_up(counted, sizes, self.state)
         self.pairs = self.copy_pairs(total)
         del total
         combining.plan_postings(self.pairs, self.state)
@@ -368,7 +386,7 @@ class MergeLearner:
         live = int(np.count_nonzero(table["count"] >= least))
         new = 2 * min(self.number("n_tokens") + 1, max(self.number("longest"), 1))
         n_slots = max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
-        return copied_pairs(table, least, n_slots, self.lengths, self.state)
+        return copied_pairs(table, least, n_slots, self.sizes, self.state)
 
     def bucket_pairs(self) -> None:
         """Fill the buckets and the bit set with all pairs."""

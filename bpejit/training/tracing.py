@@ -13,12 +13,15 @@ The kernels list positions instead of words, let large counts share a bucket, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bpejit import arguments
+from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.corpus.chunks import iterate_texts
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import total_bytes
@@ -28,10 +31,13 @@ from bpejit.counting.header import CountSettings
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.inspection.merge_trace import MergeTrace, Record
+from bpejit.kernels.training import symbol_cells as kernels
 from bpejit.options import chosen, takes
+from bpejit.training.alphabets import Alphabet, find_alphabet
+from bpejit.training.symbol_settings import SymbolOptions, SymbolSettings
 from bpejit.training.tie_rules import load_tie_rule
-from bpejit.training.train_options import ExplainOptions, MergeChoices, MergeSettings
-from bpejit.utf8 import encode_utf8
+from bpejit.training.train_options import ExplainOptions, MergeChoices, MergeSettings, limited
+from bpejit.utf8 import encode_utf8, has_surrogates
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +61,9 @@ class PlainLearner:
     Attributes
     ----------
     tokens : list of bytes
-        The bytes of each token, by id.
+        The bytes of each token, by id. If words begin with symbols, their ids follow those of the bytes.
+    sizes : list of int
+        What `max_token_bytes` limits, by id.
     words, weights : list of list of int, list of int
         The ids of each word, and how often it occurs.
     counts : Counter
@@ -66,12 +74,15 @@ class PlainLearner:
         The pairs of a count, and those whose count has fallen since they were put there.
     """
 
-    def __init__(self, words: Mapping[bytes, int], settings: MergeSettings) -> None:
-        self.settings = settings
+    def __init__(self, words: Mapping[bytes, int], settings: MergeSettings, symbols: SymbolSettings | None = None) -> None:
+        self.settings = limited(settings, symbols)
         self.rule = load_tie_rule(settings.tie_break)
         self.tokens = [bytes([byte]) for byte in range(256)]
+        self.sizes = [1] * 256
         self.words = [list(word) for word in words]
         self.weights = list(words.values())
+        if symbols is not None:
+            self._begin_with(symbols, words)
         self.counts: Counter[Pair] = Counter()
         self.index: dict[Pair, list[int]] = {}
         self.buckets: dict[int, list[Pair]] = {}
@@ -80,6 +91,18 @@ class PlainLearner:
             self._list_word(number, pairwise(word))
         for pair in self.index:
             self._follow(pair)
+
+    def _begin_with(self, symbols: SymbolSettings, words: Mapping[bytes, int]) -> None:
+        """Replace bytes by symbols."""
+        strings = ByteStrings.from_list(list(words))
+        alphabet = find_alphabet(PretokenTable(strings.pool, strings.starts, np.array(self.weights, np.int64)), symbols)
+        self.tokens += alphabet.tokens
+        self.sizes += alphabet.sizes.tolist()
+        spelled: Counter[tuple[int, ...]] = Counter()
+        for word, weight in words.items():
+            for ids in spell(word, alphabet):
+                spelled[tuple(ids)] += weight
+        self.words, self.weights = list(map(list, spelled)), list(spelled.values())
 
     def _list_word(self, number: int, pairs: Iterable[Pair]) -> None:
         """Add a word to the lists of pairs."""
@@ -90,8 +113,7 @@ class PlainLearner:
         """Put a pair into the bucket of its count, if it may be merged."""
         count = self.counts[pair]
         longest = self.settings.max_token_bytes
-        n_bytes = sum(len(self.tokens[token]) for token in pair)
-        fits = longest is None or n_bytes <= longest
+        fits = longest is None or sum(self.sizes[token] for token in pair) <= longest
         if fits and count >= self.settings.min_frequency:
             self.buckets.setdefault(count, []).append(pair)
 
@@ -127,6 +149,7 @@ class PlainLearner:
         count = self.counts[pair]
         merged = len(self.tokens)
         self.tokens.append(self.tokens[pair[0]] + self.tokens[pair[1]])
+        self.sizes.append(self.sizes[pair[0]] + self.sizes[pair[1]])
         changes: Counter[Pair] = Counter()
         changed: set[int] = set()
         for number in self.index[pair]:
@@ -207,6 +230,27 @@ def merge_in_word(word: list[int], pair: Pair, merged: int) -> list[int]:
     return replaced
 
 
+def spell(pretoken: bytes, alphabet: Alphabet) -> Iterator[list[int]]:
+    """Yield the words of a pre-token as ids of symbols."""
+    of_character, of_byte, spelled, at_end = alphabet.arrays
+    text = pretoken.decode("utf-8", "surrogateescape")
+    prefixed = alphabet.prefix != kernels.NO_PREFIX and of_character[ord(text[0])] != alphabet.prefix
+    ids, is_last = ([int(alphabet.prefix)] if prefixed else []), prefixed
+    for character in [*text, None]:
+        if character is None or of_character[ord(character)] == kernels.SEPARATES:
+            if ids and is_last:
+                ids[-1] = int(at_end[ids[-1] - kernels.FIRST_SYMBOL])
+            if ids:
+                yield ids
+            ids, is_last = [], False
+            continue
+        code, data = ord(character), character.encode("utf-8", "surrogateescape")
+        symbol = of_byte[data[0]] if has_surrogates(character) else of_character[code]
+        is_last = symbol != kernels.LEFT_OUT
+        if is_last:
+            ids += [int(spelled[byte]) for byte in data] if symbol == kernels.SPELLED else [int(symbol)]
+
+
 @takes(ExplainOptions)
 def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> MergeTrace:
     """Learn merges as `train` does, step by step in plain Python, and record what each step does.
@@ -227,9 +271,12 @@ def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> 
     ArgumentTypeError, CorpusError, OptionError, PatternError, TrainingError
     """
     settings = MergeSettings(**chosen(MergeChoices, options))
+    symbols = SymbolSettings.checked(max_token_bytes=options["max_token_bytes"], **chosen(SymbolOptions, options))
+    if symbols is not None:
+        options["pattern"] = symbols.pattern(options["pattern"])
     most = arguments.whole_number("merges", options["merges"], least=0, most=1000)
     report = arguments.progress(options["progress"])
-    learner = PlainLearner(_words_of(inputs, options), settings)
+    learner = PlainLearner(_words_of(inputs, options), settings, symbols)
     words = learner.shown_words(set())
     merges: list[Record] = []
     report("merge", 0, most, "merges")

@@ -36,6 +36,8 @@ from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig, TransformersSettings
 from bpejit.training.counts_resume import CountsFile
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, learn_model
+from bpejit.training.symbol_models import check_symbols
+from bpejit.training.symbol_settings import SymbolOptions, SymbolSettings
 from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ class TrainingOutputs:
 
     def train(self, inputs: Inputs | Counts, **options: Any) -> tuple[Model, str | None]:
         """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so."""
+        if self.smaller and (options.get("symbols", "bytes") != "bytes" or options.get("word_end")):
+            raise OptionError(
+                f"also has the size {min(self.smaller)}, and pre-tokens do not begin as bytes alone; expected one size: train "
+                "each of them"
+            )
         if options.get("temporary_folder") is None:
             if not is_remote(self.out):
                 folder = str(existing_parent(self.out))
@@ -97,7 +104,8 @@ def train(inputs: Inputs, *, vocab_size: int, **options: Unpack[TrainOptions]) -
     Returns
     -------
     Tokenizer
-        Its `training` has `tokens`, `bytes_per_token` and `peak_memory` as well.
+        Its `training` has `tokens`, `bytes_per_token` and `peak_memory` as well. If characters are left out of the vocabulary,
+        the first two are estimates: the characters around them count as adjacent, as in training.
 
     Raises
     ------
@@ -215,20 +223,25 @@ def train_model(
     ------
     ArgumentTypeError, CorpusError, CountsError, PatternError, SpecialTokenError, TrainingError, EngineError
     """
-    config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
+    symbols = SymbolSettings.checked(max_token_bytes=options["max_token_bytes"], **chosen(SymbolOptions, options))
+    config = TokenizerConfig.checked(**chosen(TransformersSettings, options), unk_token=options["unk_token"])
     if isinstance(inputs, Counts):
         specials = list(inputs.special_tokens)
         options["ray_address"] = None
     else:
         specials = arguments.special_tokens("special_tokens", options["special_tokens"], error=TrainingError)
         specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
-    settings = VocabularySettings.checked(vocab_size, specials, config, **chosen(MergeOptions, options))
+    settings = VocabularySettings.checked(vocab_size, specials, config, symbols=symbols, **chosen(MergeOptions, options))
     work = checked_work(options)
     threads = thread_count(work["workers"], work["engine"])
     learn = partial(learn_model, settings, inspect_counts, inspect_sizes, workers=threads, report=work["report"])
     if isinstance(inputs, Counts):
+        check_symbols(symbols, inputs.header.settings)
         return learn(inputs, keep=True)
+    if symbols is not None:
+        options["pattern"] = symbols.pattern(options["pattern"])
     count_settings = CountSettings.checked(**chosen(SplitSettings, options) | {"special_tokens": specials})
+    check_symbols(symbols, count_settings)
     contents, found = open_inputs(inputs, options)
     if counts_file is not None and counts_file.resumes:
         return learn(counts_file.load(count_settings, found, contents))

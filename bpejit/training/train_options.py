@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict
 
 from bpejit import arguments
@@ -12,6 +12,7 @@ from bpejit.engines.work_options import ProgressOption, Work, Workers
 from bpejit.errors import TrainingError
 from bpejit.options import Option
 from bpejit.tokenizer_config import TransformersSettings
+from bpejit.training.symbol_settings import SymbolOptions, SymbolSettings
 from bpejit.training.tie_rules import tie_rule_names
 
 
@@ -70,7 +71,7 @@ class MergeOptions(MergeChoices, total=False):
     ]
 
 
-class LearningOptions(MergeOptions, TransformersSettings, total=False):
+class LearningOptions(MergeOptions, SymbolOptions, TransformersSettings, total=False):
     """What training from counts takes besides the counts."""
 
 
@@ -118,7 +119,7 @@ class TrainOptions(ModelOptions, Saving, total=False):
     """All options of `train`."""
 
 
-class ExplainOptions(MergeChoices, SplitSettings, ReadingOptions, Sampling, ProgressOption, total=False):
+class ExplainOptions(MergeChoices, SymbolOptions, SplitSettings, ReadingOptions, Sampling, ProgressOption, total=False):
     """The options of `explain`."""
 
     text: Annotated[
@@ -168,3 +169,9 @@ class MergeSettings:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)  # a plain int instead of one of NumPy
+
+
+def limited(merges: MergeSettings, symbols: SymbolSettings | None) -> MergeSettings:
+    """Return settings whose largest size of a token is in characters, if symbols have such a limit."""
+    most = None if symbols is None else symbols.most_characters
+    return merges if most is None else replace(merges, max_token_bytes=most)

@@ -398,7 +398,7 @@ SHELL_EXAMPLES = {
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
     ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
     ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
-    ("docs/how-bpe-training-works.md", "console", 9): "tests/project/test_docs.py::test_page_on_training",
+    ("docs/how-bpe-training-works.md", "console", 10): "tests/project/test_docs.py::test_page_on_training",
     ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
     ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
     ("docs/recipes/datasets.md", "console", 3): "tests/project/test_recipes.py::test_recipe",

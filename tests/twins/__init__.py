@@ -16,6 +16,7 @@ from twins import (
     records,
     splitting,
     subwords,
+    symbols,
     training,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "records",
     "splitting",
     "subwords",
+    "symbols",
     "training",
 ]

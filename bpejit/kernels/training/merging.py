@@ -31,7 +31,7 @@ STATE = np.dtype(
     [
         # settings
         ("threshold", np.uint64),  # pairs that occur less often are not followed
-        ("max_bytes", np.uint64),  # maximum length of a token
+        ("max_size", np.uint64),  # maximum size of a token
         ("rule", np.uint64),  # how ties are resolved, see `COMPARISONS` in buckets.py
         ("boundary", np.uint64),  # the id of boundary cells, greater than any token id
         ("shared", np.uint64),  # pairs with as many postings are merged by several threads, see shared_merging.py
@@ -77,6 +77,7 @@ class MergeArrays(NamedTuple):
     heap: Array  # CANDIDATE [three quarters of the slots]
     # The tokens, by id; each array has an element for the boundary too.
     lengths: Array  # uint32 [n], bytes
+    sizes: Array  # uint32 [n], what `max_size` limits: the same as `lengths`, or characters
     widths: Array  # uint32 [n], cells
     prefixes: Array  # uint64 [n], the first 8 bytes as a big-endian number, zero-padded
     starts: Array  # uint64 [n], index in `pool` of the first byte of the token
@@ -102,6 +103,7 @@ def add_token(left, right, tokens):
     length_left, length_right = np.uint64(tokens.lengths[left]), np.uint64(tokens.lengths[right])
     tokens.starts[token] = start
     tokens.lengths[token] = length_left + length_right
+    tokens.sizes[token] = np.uint64(tokens.sizes[left]) + np.uint64(tokens.sizes[right])
     tokens.widths[token] = np.uint64(tokens.widths[left]) + np.uint64(tokens.widths[right])
     tokens.prefixes[token] = tokens.prefixes[left]
     if length_left < PREFIX_BYTES:
@@ -200,9 +202,9 @@ def decrease_count(key, weight, pairs):
 def add_pair(key, weight, number, arrays):
     """Add a new pair to the table, unless the token would be too long. Return the start of its posting list, or `NO_LIST`."""
     status = arrays.state[0]
-    lengths = arrays.lengths
+    sizes = arrays.sizes
     left, right = (key - ONE) >> HALF, (key - ONE) & LOW_HALF
-    if np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
+    if np.uint64(sizes[left]) + np.uint64(sizes[right]) > status["max_size"]:
         return NO_LIST
     slot = find_pair_slot(arrays.pairs, key)
     start = status["n_postings"]

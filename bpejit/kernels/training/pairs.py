@@ -246,17 +246,17 @@ def count_pairs(cells, selected, weights, boundary, batch, numbers, state, pairs
 
 
 @kernel
-def copy_pairs(source, least, lengths, state, pairs):
+def copy_pairs(source, least, sizes, state, pairs):
     """Copy the pairs that occur at least `least` times, and may be merged, to another table, without their buckets.
 
     Parameters
     ----------
     source : PAIR[:], in
     least : uint64
-    lengths : uint32[:], in
-        Number of bytes of each token.
+    sizes : uint32[:], in
+        The size of each token.
     state : STATE[1], in-out
-        `max_bytes` (in): longer pairs are omitted; `n_pairs` (out).
+        `max_size` (in): longer pairs are omitted; `n_pairs` (out).
     pairs : PAIR[:], out
         Initially zero; larger than the number of pairs copied.
 
@@ -264,14 +264,14 @@ def copy_pairs(source, least, lengths, state, pairs):
     -----
     O(slots of `source`).
     """
-    max_bytes = state[0]["max_bytes"]
+    max_size = state[0]["max_size"]
     n_pairs = ZERO
     for i in range(source.size):
         old = source[i]
         if old["key"] == ZERO or old["count"] < least:
             continue
         left, right = (old["key"] - ONE) >> HALF, (old["key"] - ONE) & LOW_HALF
-        if np.uint64(lengths[left]) + np.uint64(lengths[right]) <= max_bytes:
+        if np.uint64(sizes[left]) + np.uint64(sizes[right]) <= max_size:
             new = pairs[find_pair_slot(pairs, old["key"])]
             new["key"] = old["key"]
             new["count"] = old["count"]

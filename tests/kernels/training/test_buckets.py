@@ -63,6 +63,7 @@ def new_arrays(counts: dict[twins.training.Pair, int], threshold: int, rule: str
         heads=np.full(buckets.N_BUCKETS, 12345, np.uint32),
         heap=np.zeros(table.size, buckets.CANDIDATE),
         **tokens._asdict(),
+        sizes=tokens.lengths,
         before_sums=nothing,
         before_seen=none,
         after_sums=nothing,

@@ -44,7 +44,7 @@ def test_add_counted_pairs__growing_from_two_slots(
     one: dict[twins.training.Pair, tuple], other: dict[twins.training.Pair, tuple]
 ) -> None:
     state = np.zeros(1, merging.STATE)
-    state["max_bytes"] = 2**63
+    state["max_size"] = 2**63
     table = np.zeros(2, pairs.PAIR)
     for found in (one, other):
         source = pair_table(64, {pair: (count, 0, number) for pair, (count, number) in found.items()})

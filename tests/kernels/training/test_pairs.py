@@ -20,7 +20,7 @@ def contents(table: np.ndarray, *names: str) -> dict[twins.training.Pair, tuple[
 
 def new_state(**settings: int) -> np.ndarray:
     state = np.zeros(1, merging.STATE)
-    for name, value in {"max_bytes": 2**63, "boundary": int(BOUNDARY), **settings}.items():
+    for name, value in {"max_size": 2**63, "boundary": int(BOUNDARY), **settings}.items():
         state[0][name] = value
     return state
 
@@ -153,7 +153,7 @@ def test_copy_pairs(counts: dict[twins.training.Pair, int], least: int, max_byte
     table = np.zeros(16, pairs.PAIR)
     for number, (pair, count) in enumerate(counts.items()):
         table[pairs.find_pair_slot(table, key(pair))] = (key(pair), count, 3 * number, number, 7)
-    copy, state, lengths = np.zeros(64, pairs.PAIR), new_state(max_bytes=max_bytes), np.array([1, 1, 2, 2, 3, 9], np.uint32)
+    copy, state, lengths = np.zeros(64, pairs.PAIR), new_state(max_size=max_bytes), np.array([1, 1, 2, 2, 3, 9], np.uint32)
     pairs.copy_pairs(table, np.uint64(least), lengths, state, copy)
     selected = twins.training.copy_pairs(counts, least, lengths.tolist(), max_bytes)
     assert contents(copy, "count", "start", "length", "next") == {
