@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 67_914,
-    "package lines of code": 41_500,
-    "package tokens": 395_000,
-    "tokens in a line of code": 9.6,
-    "package modules": 330,
+    "package lines": 69_400,
+    "package lines of code": 42_400,
+    "package tokens": 407_000,
+    "tokens in a line of code": 9.65,
+    "package modules": 326,
     "cli lines": 4_080,
     "cli modules": 19,
     "layers": 21,
