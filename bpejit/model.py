@@ -177,7 +177,8 @@ class Model:
             ) from cause
 
     def _check_tokens(self) -> None:
-        if not isinstance(self.tokens, PackedTokens) and len(self.ids) != len(self.tokens):
+        shared = 0 if self.symbols is None else len(self.symbols.shared)
+        if not isinstance(self.tokens, PackedTokens) and len(self.ids) != len(self.tokens) + shared:
             # Published vocabularies have none: encoding would give the lower id, and both would decode.
             raise TokenizerFormatError(
                 f"the vocabulary has {len(self.tokens) - len(self.ids)} tokens with the bytes of another token; "
@@ -299,6 +300,8 @@ class Model:
     @cached_property
     def ids(self) -> Mapping[bytes, int]:
         """Id of each ordinary token by its bytes."""
+        if self.symbols is not None and self.symbols.shared:
+            return ReadOnlyDict({**self.symbols.shared, **dict(zip(self.tokens.values(), self.tokens, strict=True))})
         return ReadOnlyDict(zip(self.tokens.values(), self.tokens, strict=True))
 
     def find(self, token: bytes) -> int | None:
@@ -321,7 +324,7 @@ class Model:
     def missing_bytes(self) -> tuple[int, ...]:
         """The single bytes that have no token, and that cannot be encoded: none, or bytes that never occur in UTF-8."""
         if self.symbols is not None:
-            return NEVER_IN_UTF8 if self.symbols.removes_unknown else ()
+            return NEVER_IN_UTF8 if self.symbols.removes_unknown or self.symbols.unknown_token else ()
         if isinstance(self.tokens, PackedTokens):
             return tuple(sorted({*range(256)} - self.tokens.single_bytes()))
         return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
@@ -335,6 +338,8 @@ class Model:
             return "its tokens are made of characters instead of bytes"
         if self.symbols.word_end:
             return f"its tokens mark the ends of words with `{self.symbols.word_end}`"
+        if self.symbols.shared:
+            return f"{len(self.symbols.shared)} of its tokens have the id of another"
         missing = [byte for byte in range(256) if bytes([byte]) not in self.ids and byte not in NEVER_IN_UTF8]
         return f"it has no token for {len(missing)} bytes, such as 0x{missing[0]:02x}" if missing else None
 
@@ -350,7 +355,8 @@ class Model:
         """Bytes of the ordinary tokens that are only decoded, and of those of byte fallback, by id."""
         if self.symbols is None:
             return {}
-        return {**self.symbols.unused, **{number: bytes([byte]) for byte, number in enumerate(self.symbols.byte_ids)}}
+        by_byte = {number: bytes([byte]) for byte, number in enumerate(self.symbols.byte_ids) if number >= 0}
+        return {**self.symbols.unused, **by_byte}
 
     @property
     def n_tokens(self) -> int:

@@ -294,10 +294,13 @@ class Codec:
             if allowed_special is not None or disallowed_special is not None:
                 pipeline = self.splitter_for(allowed_special, disallowed_special, [text])
             data = encode_utf8(text) if isinstance(text, str) else text
-            if not isinstance(pipeline, Splitter) and not pipeline.is_noop(data):
+            symbols = self.model.symbols
+            # Then an id does not tell how many bytes it covers.
+            aligns = symbols is not None and (symbols.unknown is not None or bool(symbols.shared))
+            if not isinstance(pipeline, Splitter) and (aligns or not pipeline.is_noop(data)):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
-                return token_offsets(ids, encoder.token_lengths(ids), [text], prepared), prepared
+                return token_offsets(ids, encoder.lengths_in(ids, prepared), [text], prepared), prepared
         ids = self.encode(text, allowed_special, disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 

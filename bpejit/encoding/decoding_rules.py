@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.encoding.encoder_tables import decoded_specials
 from bpejit.model import Model
 from bpejit.normalization.decoders import Joining, Steps, read_decoder, text_of_bytes
 from bpejit.normalization.symbols import file_text, unused_texts
@@ -30,10 +31,12 @@ class DecodingRule:
     def __init__(self, model: Model, join: Callable[[Iterable[int] | Array], bytes], lengths: Callable[[Array], Array]) -> None:
         self._join, self._lengths = join, lengths
         symbols = model.symbols
-        space = symbols.space if symbols is not None else ""
+        self._space = space = symbols.space if symbols is not None else ""
         self._byte_ids = np.array(symbols.byte_ids if symbols is not None else (), np.int64)
-        self._rule = read_decoder(json.loads(model.decoder), space=space, fallback=self._byte_ids.size > 0)
-        self._texts = file_texts(model) if isinstance(self._rule, Steps) else {}
+        characters = symbols is not None and symbols.characters
+        fallback = self._byte_ids.size > 0
+        self._rule = read_decoder(json.loads(model.decoder), characters=characters, space=space, fallback=fallback)
+        self._texts = file_texts(model) if isinstance(self._rule, Steps) or self._rule.strips == "token" else {}
 
     def bytes_of(self, ids: Iterable[int] | Array) -> bytes:
         """Return the bytes of ids."""
@@ -66,10 +69,12 @@ class DecodingRule:
         return self._rule([self._texts[int(number)] for number in ids])
 
     def _without_spaces(self, ids: Iterable[int] | Array, data: bytes) -> bytes:
-        """Return the bytes without the spaces of the first token."""
+        """Return the bytes without the spaces of the first token, unless they are spaces in the file."""
         first = np.asarray(ids, np.int64)[:1]
-        length = int(self._lengths(first).sum())
-        return data[:length].replace(b" ", b"") + data[length:]
+        if not first.size or first[0] in self._byte_ids:
+            return data
+        text = self._texts[int(first[0])].replace(self._space, "")
+        return text.encode("utf-8", "surrogateescape") + data[int(self._lengths(first)[0]) :]
 
     def _by_runs(self, ids: Array, n_bytes: int) -> str:
         """Return the text of ids in which a run of bytes of fallback is not UTF-8."""
@@ -88,4 +93,4 @@ def file_texts(model: Model) -> dict[int, str]:
     """Return the text of each id in a `tokenizer.json`."""
     symbols = model.symbols
     texts = {number: file_text(token, symbols) for number, token in model.tokens.items()}
-    return {**texts, **unused_texts(symbols), **{number: text for text, number in model.special_tokens.items()}}
+    return {**texts, **unused_texts(symbols), **dict(zip(model.special_tokens.values(), decoded_specials(model), strict=True))}

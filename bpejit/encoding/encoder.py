@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.symbol_tables import find_symbols
+from bpejit.encoding.symbol_tables import find_lengths, find_symbols, marked
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
+from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
@@ -128,7 +130,8 @@ class Encoder(Decoder):
         else:
             stored = None
             self._seed(workspace)
-        self.encode(b" ", workspace)
+        with suppress(CorpusError):  # a vocabulary may have no symbol for the space
+            self.encode(b" ", workspace)
         shift_state(workspace.split_state, 0)
         # Stored for later workspaces: copying it takes a tenth of the time.
         arrays = workspace.arrays
@@ -151,7 +154,8 @@ class Encoder(Decoder):
         The cached ids are those that the merges produce, which for some tokens of some vocabularies is not the token.
         """
         most = workspace.arrays.slots.size // pretoken_cache.SLOT_WORDS // 2
-        tokens = (token for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
+        suffix = b"" if self.model.symbols is None else self.model.symbols.word_end.encode()
+        tokens = (marked(token, suffix) for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
         seeds = ByteStrings.from_list(list(islice(tokens, most)))
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, np.uint32)
         self.runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
@@ -159,6 +163,7 @@ class Encoder(Decoder):
     def _find_unreachable(self) -> list[bytes]:
         """Return the tokens that the merges do not produce from their own bytes."""
         tokens = list(self.model.tokens.values())
+        numbers = np.fromiter(self.model.tokens, np.int64, len(tokens))
         strings = ByteStrings.from_list(tokens)
         workspace = Workspace(cache_bytes=1 << 16, cache_limit=0, text_bytes=1 << 10)
         unreachable: list[bytes] = []
@@ -167,10 +172,11 @@ class Encoder(Decoder):
             # As many as fit, but at least one.
             limit = np.searchsorted(strings.starts, strings.starts[first] + _TOKEN_BYTES_PER_CALL, side="right")
             stop = max(int(limit) - 1, first + 1)
-            _, ends = self.encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace, any_bytes=True)
-            # A single id is the id of the token, since no other token has these bytes.
-            several = np.flatnonzero(np.diff(ends, prepend=0) > 1)
-            unreachable += [tokens[first + number] for number in several.tolist()]
+            ids, ends = self.encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace, any_bytes=True)
+            # A single id is the id of the token or the unknown one, since no other token has these bytes.
+            several = np.diff(ends, prepend=0) != 1
+            several[~several] = ids[ends[~several] - 1] != numbers[first:stop][~several]
+            unreachable += [tokens[first + number] for number in np.flatnonzero(several).tolist()]
             first = stop
         return unreachable
 
@@ -185,7 +191,7 @@ class Encoder(Decoder):
                 model.pipeline,
                 flags,
                 symbols=model.symbols,
-                known=find_symbols(model),
+                known=find_symbols(model) if model.symbols is not None and model.symbols.removes_unknown else None,
                 pattern=model.pattern,
                 unicode=model.unicode,
                 regex_timeout=model.regex_timeout,
@@ -338,6 +344,12 @@ class Encoder(Decoder):
         out = self.runner.run_spans(workspace, prepared.text, prepared.ends, out)
         return self.runner.finished(workspace, out).copy(), prepared
 
+    def lengths_in(self, ids: Array, prepared: PreTokenizedText | None) -> Array:
+        """Return the number of bytes of a text that each of its ids covers, as int64; of the prepared text, if there is one."""
+        lengths = self.token_lengths(ids)
+        symbols = self.model.symbols
+        return lengths if prepared is None or symbols is None else find_lengths(self.model, ids, lengths, prepared)
+
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each byte string, merged as a single pre-token."""
         if not pieces:
@@ -359,8 +371,8 @@ class Encoder(Decoder):
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, np.uint32)
         out = self.runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
         if self.model.symbols is not None:
-            ids = self.runner.finished(workspace, out)
-            return ids, np.array([ids.size])
+            ids = out[: workspace.progress[pretoken_cache.N_OUT]]
+            return ids if any_bytes else self.runner.check_ids(ids), np.array([ids.size])
         ids = out[: workspace.progress[pretoken_cache.N_OUT]]
         # NO_ID replaces a single byte.
         lengths = np.where(ids == kernels.NO_ID, 1, self._lengths[np.minimum(ids, self._lengths.size - 1)])

@@ -7,6 +7,8 @@ of the model.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
@@ -248,12 +250,13 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
     """
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings, numbers = pack_tokens(model.tokens)
-    texts = [*map(special_bytes, model.special_tokens)]
-    if model.symbols is not None and model.symbols.space and model.decoder:
-        texts = [text.replace(model.symbols.space.encode(), b" ") for text in texts]
+    texts = [*map(special_bytes, model.special_tokens if model.symbols is None else decoded_specials(model))]
     unused = model.unused_tokens
     others = [*unused, *model.special_tokens.values()]  # the last of several with one id counts
-    specials = ByteStrings.from_list([*unused.values(), *texts])
+    texts = [*unused.values(), *texts]
+    if model.symbols is not None and model.symbols.space:
+        texts = [text.replace(model.symbols.space.encode(), b" ") for text in texts]
+    specials = ByteStrings.from_list(texts)
     pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, np.uint8)])
     starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
     ids = np.concatenate([numbers, np.array(others, np.int64)])
@@ -261,6 +264,20 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
     lengths = np.zeros(model.vocab_size, np.int64)
     decoding.fill_slots(pool, starts, ids, slots, lengths)
     return pool, slots, lengths, int(np.diff(starts).max(initial=0))
+
+
+def decoded_specials(model: Model) -> list[str]:
+    """Return what the special tokens are decoded to: as in Hugging Face tokenizers, some to their normalized text."""
+    flags = model.token_flags
+    if not model.decoder or model.pipeline is None or not any(found.normalized for found in flags.values()):
+        return [*model.special_tokens]
+    from bpejit.normalization.alignment import AlignedText
+    from bpejit.normalization.normalizers import make_normalizer  # not at the top: few models have such tokens
+
+    change = make_normalizer(json.loads(model.pipeline.normalizer), unicode=model.unicode)
+    return [
+        change(AlignedText(text)).text if text in flags and flags[text].normalized else text for text in model.special_tokens
+    ]
 
 
 def padded(pool: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
-from bpejit.errors import CorpusError
+from bpejit.errors import CorpusError, shorten
 from bpejit.jit.dispatch import bind
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
@@ -57,6 +57,7 @@ class KernelRunner:
 
     def __init__(self, model: Model, tables: EncoderTables) -> None:
         self._missing_bytes = model.missing_bytes
+        self._unknown_token = "" if model.symbols is None else model.symbols.unknown_token
         self._tables = tables
         self.addresses = addresses_of(tables)
 
@@ -169,6 +170,12 @@ class KernelRunner:
     def check_ids(self, ids: Array) -> Array:
         """Return `ids`; raise CorpusError if the text contained a byte that is not in the vocabulary."""
         if self._missing_bytes and (ids == kernels.NO_ID).any():
+            if self._unknown_token:
+                raise CorpusError(
+                    f"the text has a character that is not in this vocabulary, and neither is the `unk_token` "
+                    f"{shorten(self._unknown_token)}; expected characters of the vocabulary: clean the text, or add the "
+                    "token to the vocabulary"
+                )
             shown = ", ".join(f"0x{byte:02x}" for byte in self._missing_bytes)
             raise CorpusError(
                 f"the text has a byte that this vocabulary has no token for, one of {shown}; expected valid UTF-8, which has "

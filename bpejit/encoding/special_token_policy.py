@@ -191,7 +191,7 @@ def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
     ids, prepared = _encode(encoder, parts, workspace)
-    offsets = token_offsets(ids, encoder.token_lengths(ids), texts, prepared)
+    offsets = token_offsets(ids, encoder.lengths_in(ids, prepared), texts, prepared)
     ends = np.cumsum([len(data) for data, _ in parts], dtype=np.int64)
     return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)
 

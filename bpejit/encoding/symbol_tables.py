@@ -7,19 +7,24 @@ pre-token, which files write as a suffix such as `</w>`, is the byte WORD_END, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
 from bpejit.formats.ranked_merges import MergeRules
-from bpejit.formats.vocabulary_arrays import index_strings, merge_indexes
+from bpejit.formats.vocabulary_arrays import every_token, index_strings, merge_indexes
+from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.encoding import symbol_parts
 from bpejit.kernels.encoding.span_encoding import NO_ID
 from bpejit.model import NEVER_IN_UTF8, Model
-from bpejit.normalization.symbols import WORD_END
-from bpejit.packed_tokens import PackedMerges, pack_tokens
+from bpejit.normalization.symbols import WORD_END, Symbols
+from bpejit.packed_tokens import PackedMerges
 from bpejit.utf8 import code_points, widths
+
+if TYPE_CHECKING:
+    from bpejit.normalization.alignment import PreTokenizedText
 
 _WORD_END = bytes([WORD_END])
 
@@ -59,7 +64,7 @@ def symbol_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
 def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[ByteStrings, Array]:
     """Return the internal tokens with the results of a list of merges, and left, right, result and rank of each, int32."""
     suffix = model.symbols.word_end.encode() if model.symbols is not None else b""
-    strings, _ = pack_tokens(model.tokens)
+    strings, _ = every_token(model)
     lefts, rights = merge_indexes(model.merges, strings)
     if suffix:
         strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
@@ -107,7 +112,7 @@ def _characters(model: Model) -> list[bytes]:
     """Return the characters of the vocabulary with several bytes, and all characters with the mark."""
     assert model.symbols is not None
     suffix = model.symbols.word_end.encode()
-    strings, _ = pack_tokens(model.tokens)
+    strings, _ = every_token(model)
     if suffix:
         strings = ByteStrings.from_list([marked(token, suffix).removesuffix(_WORD_END) for token in strings])
     lengths = np.diff(strings.starts)
@@ -137,7 +142,7 @@ def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array
     symbols = model.symbols
     assert symbols is not None
     suffix = symbols.word_end.encode()
-    strings, numbers = pack_tokens(model.tokens)
+    strings, numbers = every_token(model)
     if suffix:
         strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
     found = index_strings(strings, internal, 1)
@@ -147,10 +152,7 @@ def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array
     first = model.vocab_size
     without = np.flatnonzero(ids < 0)
     ids[without] = np.arange(first, first + without.size)
-    parts = [
-        _parts_of(internal[index], symbols.byte_ids, symbols.unknown, characters=symbols.characters)
-        for index in without.tolist()
-    ]
+    parts = [_parts_of(internal[index], symbols, index) for index in without.tolist()]
     padded = [[*part, 0, 0][:4] for part in parts]
     fuses = symbols.fuses_unknown and symbols.unknown is not None
     fused = symbols.unknown if fuses else symbol_parts.NOT_FUSED
@@ -158,36 +160,109 @@ def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array
     return ids.astype(np.uint32), np.array(padded, np.uint32).ravel(), limits
 
 
-def _parts_of(token: bytes, byte_ids: tuple[int, ...], unknown: int | None, *, characters: bool) -> list[int]:
-    """Return the number of the ids that stand for an internal token without an id, and the ids."""
-    if byte_ids:
-        return [len(token), *(byte_ids[byte] for byte in token)]
-    continues = characters and (_ASCII <= token[0] < _LEADS or token == _WORD_END)
-    return [0 if continues else 1, int(NO_ID) if unknown is None else unknown]
+def _parts_of(token: bytes, symbols: Symbols, index: int) -> list[int]:
+    """Return the number of the ids that stand for an internal token without an id, and the ids; its index tells bytes."""
+    if symbols.byte_ids:
+        return [len(token), *(symbols.byte_ids[byte] for byte in token)]
+    continues = (symbols.characters and _ASCII <= token[0] < _LEADS) or (symbols.word_end != "" and index == WORD_END)
+    return [0 if continues else 1, int(NO_ID) if symbols.unknown is None else symbols.unknown]
 
 
-def find_symbols(model: Model) -> Callable[[bytes], Array] | None:
-    """Return a function that tells which bytes of a text belong to symbols, if others are removed; it returns bool [bytes].
+def find_symbols(model: Model) -> Callable[[bytes, Array | None], Array]:
+    """Return a function that tells which bytes of a text belong to symbols of the vocabulary.
 
-    Bytes that are not UTF-8 count as known, so that encoding them is an error.
+    It takes the bytes, and the ends of the pre-tokens, whose last symbols have the suffix; it returns bool [bytes]. Bytes that
+    are not UTF-8 count as known, so that encoding them is an error.
     """
     symbols = model.symbols
-    if symbols is None or not symbols.removes_unknown:
-        return None
-    if not symbols.characters:
-        has_symbol = np.ones(_N_BYTES, np.bool_)
-        has_symbol[[byte for byte in range(_N_BYTES) if bytes([byte]) not in model.ids and byte not in NEVER_IN_UTF8]] = False
-        return lambda data: has_symbol[np.frombuffer(data, np.uint8)]
-    known = np.zeros(_N_CODES, np.bool_)
-    known[0xDC80:0xDD00] = True  # bytes that are not UTF-8
+    assert symbols is not None
     suffix = symbols.word_end.encode()
-    for token in model.tokens.values():
-        text = marked(token, suffix).removesuffix(_WORD_END).decode("utf-8", "replace")
-        if len(text) == 1:
-            known[ord(text)] = True
+    by_character = symbols.characters
+    known = np.zeros((2, _N_CODES if by_character else _N_BYTES), np.bool_)  # within a pre-token, and at its end
+    known[:, slice(0xDC80, 0xDD00) if by_character else [*NEVER_IN_UTF8]] = True
+    for token in model.ids:
+        plain = marked(token, suffix)
+        is_last = plain.endswith(_WORD_END) and plain != token
+        symbol: Sequence[int] = plain[:-1] if is_last else plain
+        if by_character:
+            symbol = [*map(ord, bytes(symbol).decode("utf-8", "replace"))]
+        if len(symbol) == 1:
+            known[int(is_last), symbol[0]] = True
 
-    def find(data: bytes) -> Array:
-        text = data.decode("utf-8", "surrogateescape")
-        return np.repeat(known[code_points(text)], widths(text))
+    def find(data: bytes, ends: Array | None) -> Array:
+        starts = None
+        if by_character:
+            text = data.decode("utf-8", "surrogateescape")
+            points = code_points(text)
+            starts = None if points.size == len(data) else starts_of(widths(text))
+        else:
+            points = np.frombuffer(data, np.uint8)
+        found = known[0, points]
+        if suffix and ends is not None:
+            last = (ends if starts is None else np.searchsorted(starts, ends)).astype(np.int64) - 1
+            found[last] = known[1, points[last]]
+        return found if starts is None else np.repeat(found, np.diff(starts))
 
     return find
+
+
+def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenizedText) -> Array:
+    """Return the number of bytes of a prepared text that each of its ids covers, as int64 [ids].
+
+    `lengths` are those of the tokens. A suffix is one byte in the text, an added token has the length of its span, an unknown
+    id covers one symbol, or all adjacent ones of a pre-token, and an id with several tokens the one that the text has.
+    """
+    symbols = model.symbols
+    assert symbols is not None
+    suffix = symbols.word_end.encode()
+    if suffix:
+        ended = [number for number, token in model.tokens.items() if marked(token, suffix) != token]
+        lengths = lengths - (len(suffix) - 1) * np.isin(ids, ended)
+    ends = (prepared.ends & np.uint32(POSITION_MASK)).astype(np.int64)
+    is_special = ends != prepared.ends
+    spans = dict(zip(starts_of(np.diff(ends, prepend=0))[:-1][is_special].tolist(), ends[is_special].tolist(), strict=True))
+    watched = [*model.special_tokens.values(), *symbols.shared.values()]
+    watched += [] if symbols.unknown is None else [symbols.unknown]
+    places = np.flatnonzero(np.isin(ids, watched))
+    if not places.size:
+        return lengths
+    data = prepared.text[: int(ends[-1])].tobytes()
+    is_mark = np.frombuffer(data, np.uint8) == (WORD_END if suffix else -1)
+    without = np.flatnonzero(~is_mark)
+    known = np.ones(len(data) + 1, np.bool_)
+    if symbols.unknown is not None:
+        within = np.cumsum(~is_mark)[ends - 1]
+        known[without] = find_symbols(model)(np.frombuffer(data, np.uint8)[without].tobytes(), within)
+        known[:-1][is_mark] = True
+    several: dict[int, list[bytes]] = {}
+    for token, number in symbols.shared.items():
+        several.setdefault(number, [marked(model.tokens[number], suffix)]).append(marked(token, suffix))
+
+    def continues(at: int) -> bool:
+        if symbols.fuses_unknown:
+            return not known[at]
+        return symbols.characters and data[at] & 0xC0 == 0x80
+
+    lengths = lengths.copy()
+    starts = starts_of(lengths)
+    shift = 0
+    for place in places.tolist():
+        start = int(starts[place]) + shift
+        stop = spans.get(start)
+        if stop is None and ids[place] == symbols.unknown and not known[start]:
+            stop = start + 1
+            span = int(np.searchsorted(ends, start, side="right"))
+            end = int(ends[span])
+            is_whole = model.ignore_merges and start == (ends[span - 1] if span else 0)
+            if is_whole and data[start:end] == model.tokens.get(int(ids[place])):
+                stop = end
+            while stop < end and continues(stop):
+                stop += 1
+            stop += stop < end and bool(is_mark[stop])
+        elif stop is None and ids[place] in several:
+            tokens = several[ids[place]]
+            stop = start + max(len(token) for token in tokens if data.startswith(token, start))
+        if stop is not None:
+            shift += stop - start - int(lengths[place])
+            lengths[place] = stop - start
+    return lengths

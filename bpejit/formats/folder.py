@@ -217,6 +217,9 @@ def _parse_tokenizer(
             raise content.bad("token", text, "one character of GPT-2's byte alphabet for each byte") from cause
         except KeyError as cause:
             raise content.bad("token", text, "a token of the symbols that bpejit.json describes") from cause
+        if symbols is not None and token in symbols.shared:
+            by_text[text] = token
+            continue
         if token_id in tokens:
             raise content.bad(f"id of {shorten(text)}", token_id, f"another than that of {shorten(tokens[token_id])}")
         tokens[token_id] = by_text[text] = token
@@ -243,20 +246,23 @@ def _symbols(own: Fields) -> Symbols | None:
         return None
     fields = own.object_at("symbols", value)
     plain = Symbols()
-    unused = fields.take("unused", dict, default={})
+    unused, shared = (fields.take(name, dict, default={}) for name in ("unused", "shared"))
     byte_ids, order = (fields.take(name, list, default=[]) for name in ("byte_ids", "order"))
     unknown = fields.take("unknown", int, type(None), default=None)
     others = {name: fields.take(name, type(getattr(plain, name)), default=getattr(plain, name)) for name in _PLAIN_FIELDS}
     fields.done()
     try:
         tokens = {int(number): token.encode("latin-1") for number, token in unused.items()}
+        same = {text.encode("latin-1"): index(number) for text, number in shared.items()}
         numbers = tuple(map(index, byte_ids)), tuple(map(index, order))
     except (TypeError, ValueError, AttributeError) as cause:
         raise own.bad("symbols", value, "whole numbers as ids, and tokens in Latin-1") from cause
-    return Symbols(byte_ids=numbers[0], order=numbers[1], unknown=unknown, unused=ReadOnlyDict(tokens), **others)
+    return Symbols(
+        byte_ids=numbers[0], order=numbers[1], unknown=unknown, unused=ReadOnlyDict(tokens), shared=ReadOnlyDict(same), **others
+    )
 
 
-_PLAIN_FIELDS = ("characters", "fuses_unknown", "word_end", "space")
+_PLAIN_FIELDS = ("characters", "unknown_token", "fuses_unknown", "word_end", "space")
 
 
 def _decoder(own: Fields) -> str:

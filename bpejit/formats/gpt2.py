@@ -18,7 +18,7 @@ from typing import Any, SupportsIndex
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.formats.missing_parts import GPT2_VOCAB, Known, read_sidecar
-from bpejit.formats.tokenizer_files import END_OF_WORD, broken_line, check_gaps, word_ends
+from bpejit.formats.tokenizer_files import broken_line, check_gaps
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, decoded_or_none, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
@@ -150,9 +150,6 @@ def read_gpt2_pair(
     merges = list(numbered)
     vocab = _read_vocab(vocab_path, listed, _needed_by_merges(merges))
     known = set(vocab.values())
-    made = set(map(b"".join, merges))
-    if any(len(token) == 1 + len(END_OF_WORD) and token.endswith(END_OF_WORD) for token in chain(*merges) if token not in made):
-        raise word_ends(vocab_path)
     for (left, right), number in numbered.items():
         for token in (left, right, left + right):
             if token not in known:
@@ -216,24 +213,34 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
 
 def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
     """Return the pairs in order, with the line number of each."""
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    for (left, right), number in read_merge_texts(path).items():
+        try:
+            numbers[decode_byte_characters(left), decode_byte_characters(right)] = number
+        except ValueError as cause:  # noqa: PERF203 (the position is needed)
+            raise broken_line(path, number, f"{left} {right}".encode(), "two tokens in byte characters") from cause
+    return numbers
+
+
+def read_merge_texts(path: StrPath) -> dict[tuple[str, str], int]:
+    """Return the pairs in order as they are written, with the line number of each."""
     data = read_file(path, error=TokenizerFormatError, what="merges file")
     lines = data.split(b"\n")
     while lines and not lines[-1].rstrip(b"\r"):
         lines.pop()
-    numbers: dict[tuple[bytes, bytes], int] = {}
+    numbers: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, start=1):
         if number == 1 and line.startswith(b"#version"):
             continue
         try:
             left, right = line.removesuffix(b"\r").decode("utf-8").split(" ")
-            pair = decode_byte_characters(left), decode_byte_characters(right)
         except ValueError as cause:
             raise broken_line(path, number, line, "two tokens with one space between them") from cause
         if not left or not right:
             raise broken_line(path, number, line, "two tokens with one space between them")
-        if pair in numbers:
-            raise broken_line(path, number, line, f"each pair only once (this one is in line {numbers[pair]})")
-        numbers[pair] = number
+        if (left, right) in numbers:
+            raise broken_line(path, number, line, f"each pair only once (this one is in line {numbers[left, right]})")
+        numbers[left, right] = number
     return numbers
 
 

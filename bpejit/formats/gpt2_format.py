@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError, shorten, warn_user
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
+from bpejit.formats.clip import CLASSES, WORD_END, added_tokens, class_of_pair, content_for, marks_words, model_from
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, known_pair, pair_contents, pair_obstacle, read_gpt2_pair, read_merges
+from bpejit.formats.gpt2 import (
+    MERGES_FILE,
+    VOCAB_FILE,
+    known_pair,
+    pair_contents,
+    pair_obstacle,
+    read_gpt2_pair,
+    read_merge_texts,
+)
 from bpejit.formats.huggingface_writing import CONFIG_FILE, byte_level, gpt2_config_json, pre_tokenizer_for
 from bpejit.formats.missing_parts import TOOLS_UNICODE, Known, sidecar_json, sidecar_path
 from bpejit.formats.settings_beside import (
@@ -29,9 +38,9 @@ from bpejit.formats.settings_beside import (
 )
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, write_files
 from bpejit.model import Model, pattern_source
-from bpejit.normalization.byte_characters import encode_byte_characters
+from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.pipeline_config import TokenFlags
-from bpejit.splitting.presets import PRESETS
+from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
 from bpejit.storage.outputs import check_output_folder, check_outputs
@@ -69,8 +78,13 @@ class Gpt2Format(TokenizerFormat):
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a vocabulary and the merges beside it; a pattern is needed unless they are known."""
         recover_description(sidecar_path(path), error=TokenizerFormatError)
-        known = known_pair(path, read_file(path, error=TokenizerFormatError, what="vocabulary"))
+        data = read_file(path, error=TokenizerFormatError, what="vocabulary")
+        known = known_pair(path, data)
         pattern, specials = given.get("pattern"), given.get("special_tokens")
+        if known is None:
+            content = _other_content(path, data, None, **given)
+            if content is not None:
+                return model_from(content, path, given.get("unicode") or TOOLS_UNICODE)
         if known is None and pattern is None:
             raise TokenizerFormatError(
                 f"`{path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
@@ -98,9 +112,13 @@ class Gpt2Format(TokenizerFormat):
         recover_description(sidecar_path(path), error=TokenizerFormatError)
         data = read_file(path, error=TokenizerFormatError, what="vocabulary")
         known = known_pair(path, data)
+        vocab = parse_json(data, path, error=TokenizerFormatError, hook=distinct_fields)
+        words = None
+        if class_name in CLASSES or known is None:
+            words = _word_content(path, vocab, class_name, pattern)
         chosen = pattern or (known.pattern if known is not None else None)
         found = PATTERNS.get(class_name or "GPT2Tokenizer", "gpt2")
-        if chosen is None and class_name not in PATTERNS:
+        if words is None and chosen is None and class_name not in PATTERNS:
             return self.read(path, **given)  # says that the pattern is missing
         spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
         if chosen is not None and pattern_source(chosen) not in spellings:
@@ -115,11 +133,13 @@ class Gpt2Format(TokenizerFormat):
             "decoder": byte_level(),
             "model": {
                 "type": "BPE",
-                "vocab": parse_json(data, path, error=TokenizerFormatError, hook=distinct_fields),
-                "merges": [list(map(encode_byte_characters, two)) for two in read_merges(path.with_name(MERGES_FILE))],
+                "vocab": vocab,
+                "merges": [*map(list, read_merge_texts(path.with_name(MERGES_FILE)))],
             },
         }
-        content, config = apply_settings(pair, folder, class_name or "GPT2Tokenizer")
+        content, config = apply_settings(words or pair, folder, class_name or "GPT2Tokenizer")
+        if words is not None:
+            return model_from(content, path, given.get("unicode") or TOOLS_UNICODE, config)
         content["post_processor"] = _post_processor(content, config, class_name, folder)
         if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
             return replace(self.read(path, **given), config=config)  # as it was before it was exported
@@ -160,6 +180,51 @@ class Gpt2Format(TokenizerFormat):
         contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
         with creating_folder(Path(path)):
             write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, vocab)))
+
+
+def _word_content(path: Path, vocab: dict[str, Any], class_name: str | None, pattern: Pattern | None) -> dict[str, Any] | None:
+    """Return the content of the `tokenizer.json` of a pair that marks the ends of words, and None for others."""
+    if class_name not in CLASSES and not any(text.endswith(WORD_END) for text in vocab):
+        return None
+    merges = read_merge_texts(path.with_name(MERGES_FILE))
+    if class_name not in CLASSES and not marks_words(vocab, merges):
+        return None
+    found = class_of_pair(vocab, path, class_name)
+    if pattern is not None:
+        raise TokenizerFormatError(f"`{path}` is split as the class {found} splits text; expected no `pattern=`: omit it")
+    return content_for(found, vocab, merges)
+
+
+def _other_content(path: Path, data: bytes, class_name: str | None, **given: Unpack[Given]) -> dict[str, Any] | None:
+    """Return the content of the `tokenizer.json` of a pair that marks the ends of words, or lacks bytes; None for others."""
+    from bpejit.formats.huggingface_reading import distinct_fields  # not at the top: it takes 30 ms
+
+    vocab = parse_json(data, path, error=TokenizerFormatError, hook=distinct_fields)
+    if not isinstance(vocab, dict) or any(type(number) is not int for number in vocab.values()):
+        return None  # its reader says what is wrong
+    pattern, specials = given.get("pattern"), given.get("special_tokens")
+    content = _word_content(path, vocab, class_name, pattern)
+    if content is None:
+        if pattern is None or vocab.keys() >= {*CHARACTERS}:
+            return None
+        merges = read_merge_texts(path.with_name(MERGES_FILE))
+        if not all({left, right, left + right} <= vocab.keys() for left, right in merges):
+            return None
+        n_bytes = sum(decoded_or_none("".join(pair)) is not None for pair in merges)
+        if 2 * n_bytes < len(merges) or not merges:
+            raise TokenizerFormatError(
+                f"`{path}` is a vocabulary of characters: {len(merges) - n_bytes} of {len(merges)} merges are not in byte "
+                "characters; expected those of bytes, or a `tokenizer.json`, which tells how text is changed and split: "
+                "convert it"
+            )
+        content = {
+            "pre_tokenizer": pre_tokenizer_for(pattern_source(pattern), unicode=given.get("unicode") or TOOLS_UNICODE),
+            "decoder": byte_level(),
+            "model": {"type": "BPE", "vocab": vocab, "merges": [*map(list, merges)]},
+        }
+    if specials is not None:
+        content["added_tokens"] = added_tokens(specials, {**vocab, **specials} if isinstance(specials, Mapping) else vocab)
+    return content
 
 
 def _is_known(content: dict[str, Any], pair: dict[str, Any], special_tokens: dict[str, int]) -> bool:

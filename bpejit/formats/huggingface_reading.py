@@ -22,7 +22,7 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
-from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols
+from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols, share_merges
 from bpejit.formats.settings_beside import (
     SETTINGS_FILES,
     apply_settings,
@@ -40,7 +40,7 @@ from bpejit.packed_tokens import PackedMerges, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.utf8 import has_surrogates
+from bpejit.utf8 import has_surrogates, is_utf8
 
 _LONGEST_TOKEN = 1 << 16
 """Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
@@ -146,22 +146,31 @@ def model_from_json(
         sections["pre_tokenizer"], mapped=normalizer.maps_bytes, space=normalizer.space, unicode=unicode
     )
     space = "" if pretokenizer.level else normalizer.space or pretokenizer.space
-    strings = byte_strings(vocab, options.word_end) if pretokenizer.level else character_strings(vocab, space)
+    space = space if space in vocab else ""  # otherwise it is unknown, and a space is not
+    vocab_size = len(vocab)
     merges = _distinct(_read_merges(listed, vocab) if found is None else find_merges(found, vocab))
+    vocab, merges = share_merges(vocab, merges)
+    strings = byte_strings(vocab, options.word_end) if pretokenizer.level else character_strings(vocab, space)
     if None in strings:  # merges of tokens that no text becomes are left out
         exists = np.array([token is not None for token in strings])
         merges = merges[:, exists[merges].all(axis=0)]
     tokens, symbols = read_symbols(vocab, strings, merges, numbers, options, level=pretokenizer.level, space=space)
     places = np.searchsorted(tokens.numbers, np.fromiter(vocab.values(), np.int64, len(vocab))).astype(np.int32)
     packed = PackedMerges(tokens.strings, places[merges[0]], places[merges[1]])
-    decoder = read_decoder(sections["decoder"], space=space, fallback=bool(symbols and symbols.byte_ids))
+    is_large = len(tokens) >= LEAST_TOKENS
+    if symbols is not None and symbols.shared:  # ids do not tell which tokens they are
+        packed = PackedMerges(ByteStrings.from_list([token or b"" for token in strings]), merges[0], merges[1])
+        is_large = False
+    characters = symbols is not None and symbols.characters
+    fallback = symbols is not None and len(symbols.byte_ids) > 0
+    decoder = read_decoder(sections["decoder"], characters=characters, space=space, fallback=fallback)
     pattern: Pattern | None = None
-    if symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides:
+    divides = symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides
+    if divides and (characters or all(map(is_utf8, packed.made()))):  # parts of characters join characters of any kind
         pattern = joining_pattern(packed.made())
     every = {text: flags.get(text, TokenFlags()) for text in numbers}
     pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
-    is_large = len(tokens) >= LEAST_TOKENS
     model = Model(
         tokens=tokens if is_large else ReadOnlyDict(tokens.items()),
         merges=packed if is_large else packed.pairs,
@@ -173,9 +182,9 @@ def model_from_json(
         post_processor=canonical(sections["post_processor"]),
         unicode=unicode,
         symbols=symbols,
-        decoder="" if decoder == Joining() else canonical(sections["decoder"]),
+        decoder="" if decoder == Joining() and not pipeline.changes_added else canonical(sections["decoder"]),
         config=TokenizerConfig() if config is None else config,
-        file_sections=FileSections(sections_text(content), pattern, len(vocab)),
+        file_sections=FileSections(sections_text(content), pattern, vocab_size),
     )
     is_plain = symbols is not None and pipeline.is_plain_split and model.symbols_obstacle is None
     return replace(model, pipeline=None) if is_plain else model
@@ -205,9 +214,12 @@ def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings
 
 
 def distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use."""
+    """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use.
+
+    In a vocabulary, whose values are all numbers, the last value counts, as in `tokenizers`.
+    """
     fields = dict(pairs)
-    if len(fields) < len(pairs):
+    if len(fields) < len(pairs) and {*map(type, fields.values())} != {int}:
         keys = [key for key, _ in pairs]
         repeated = next(key for key in fields if keys.count(key) > 1)
         raise TokenizerFormatError(
@@ -235,7 +247,7 @@ def _read_options(fields: Fields, inferred: str) -> BpeSettings:
         raise refused("model.dropout", f"is {dropout}, which makes ids random; expected null or 0", "set it to null")
     prefix = fields.take("continuing_subword_prefix", str, type(None), default=None)
     if prefix:
-        raise refused("model.continuing_subword_prefix", f"is {shorten(prefix)}; expected null, since no file has one", AGAIN)
+        raise refused("model.continuing_subword_prefix", f"is {shorten(prefix)}; expected null", "encode with `tokenizers`")
     return BpeSettings(
         word_end=fields.take("end_of_word_suffix", str, type(None), default=None) or "",
         unknown=fields.take("unk_token", str, type(None), default=None),
@@ -255,21 +267,13 @@ _OTHER_MODELS = {
 
 def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     numbers = list(vocab.values())
-    if set(map(type, numbers)) == {int} and 0 <= min(numbers) <= max(numbers) < 1 << 32 and len(set(numbers)) == len(numbers):
+    if set(map(type, numbers)) == {int} and 0 <= min(numbers) <= max(numbers) < 1 << 32:
         return vocab
-    texts: dict[int, str] = {}
     for text, number in vocab.items():
         if type(number) is not int or not 0 <= number < 1 << 32:
             raise refused(
                 "model.vocab", f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0", AGAIN
             )
-        if number in texts:
-            raise refused(
-                "model.vocab",
-                f"has the id {number} for both {shorten(texts[number])} and {shorten(text)}; expected one",
-                "renumber one",
-            )
-        texts[number] = text
     return vocab
 
 

@@ -153,7 +153,7 @@ def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, 
 def _symbol_settings(model: Model) -> dict[str, Any]:
     """Return the settings of the section `model` that describe symbols."""
     symbols = model.symbols or Symbols(characters=False)
-    unknown = None
+    unknown = symbols.unknown_token or None
     if symbols.unknown in model.tokens:
         unknown = file_text(model.tokens[symbols.unknown], symbols)  # type: ignore[index]
     elif symbols.unknown is not None:

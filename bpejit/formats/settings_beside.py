@@ -82,6 +82,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "CohereTokenizer": {**_COHERE, **_LEFT},
     "DebertaTokenizer": {**_DEBERTA, "cls_token": "[CLS]", "mask_token": {"content": "[MASK]", "lstrip": True}},
     "Qwen2Tokenizer": {"eos_token": END_OF_TEXT, "unk_token": END_OF_TEXT, "pad_token": END_OF_TEXT},
+    "CLIPTokenizer": {**_GPT2, "bos_token": "<|startoftext|>", "pad_token": END_OF_TEXT},
+    "OpenAIGPTTokenizer": {"unk_token": "<unk>"},
     "PreTrainedTokenizer": {},
     "TokenizersBackend": {},
 }
@@ -114,6 +116,8 @@ CLASS_OF_MODEL = {
         "WhisperTokenizer": "whisper",
         "GPTNeoXTokenizer": "gpt_neox mpt olmo olmo2 olmoe rwkv stablelm mamba mamba2",
         "BloomTokenizer": "bloom",
+        "CLIPTokenizer": "clip clipseg",
+        "OpenAIGPTTokenizer": "openai-gpt",
         "LlamaTokenizer": "llama llama4 mistral mistral3 mixtral mllama phi3 phimoe deepseek_v2 deepseek_v3",
         "CohereTokenizer": "cohere cohere2",
         "Qwen2Tokenizer": "qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen3 qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe",

@@ -49,7 +49,10 @@ MAX_RANK = (1 << 24) - 1
 MAX_TOKEN_BYTES = 1 << 16
 """Maximum length of a token, since the time for finding its merges is quadratic in its length."""
 
-_LINE = re.compile(rb"([A-Za-z0-9+/]+={0,2}) ([0-9]{1,8})")
+_LINE = re.compile(rb"([A-Za-z0-9+/]+={0,2}|=) ([0-9]{1,8})")
+
+_EMPTY = b"="
+"""The empty token, as in Whisper's file: base64 has no characters for it, and readers of the lines need one."""
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
@@ -119,7 +122,7 @@ class TiktokenFormat(TokenizerFormat):
                 f"the tokenizer cannot be written for tiktoken: {obstacle}; expected a tokenizer to which tiktoken gives "
                 "equal ids: save it in another format"
             )
-        ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
+        ranks = b"".join(b"%s %d\n" % (base64.b64encode(token) or _EMPTY, rank) for rank, token in sorted(model.tokens.items()))
         contents = {ranks_path: ranks, module: _script(model, ranks_path, pattern)}
         write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
 
@@ -195,7 +198,7 @@ def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
             token = binascii.a2b_base64(found[1]) if found else b""
         except binascii.Error:
             token = b""
-        if not found or not token:
+        if not found or not (token or found[1] == _EMPTY):
             raise broken_line(path, number, line, "a token in base64, a space, and its rank")
         rank = int(found[2])
         if rank <= last:
@@ -232,8 +235,6 @@ def _obstacle(model: Model) -> str | None:
         return model.symbols_obstacle
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
-    if b"" in model.ids:
-        return f"its token {model.ids[b'']} is empty, and a line of a rank file has a token"
     texts = sorted(model.special_tokens)
     for text in texts:
         if has_surrogates(text):

@@ -117,16 +117,11 @@ def check_gaps(model: Model, path: StrPath, *, given: bool) -> None:
 
 def check_words(model: Model, path: StrPath) -> None:
     """Raise TokenizerFormatError if the tokens of a file are those of CLIP, in which `</w>` means the end of a word."""
-    if all(model.find(bytes([letter]) + END_OF_WORD) is not None for letter in b"etaoinshr"):
-        raise word_ends(path)
-
-
-def word_ends(path: StrPath) -> TokenizerFormatError:
-    """Return the error for a vocabulary that marks the ends of words, as CLIP's."""
-    return TokenizerFormatError(
-        f"`{path}` marks the ends of words with `</w>`, as CLIP's vocabulary does; expected byte-level tokens without an "
-        "`end_of_word_suffix`, which bpejit does not read yet: encode with the tool that it is for"
-    )
+    if model.symbols is None and all(model.find(bytes([letter]) + END_OF_WORD) is not None for letter in b"etaoinshr"):
+        raise TokenizerFormatError(
+            f"`{path}` marks the ends of words with `</w>`, as CLIP's vocabulary does, which the file does not say; expected a "
+            "pair of files or a `tokenizer.json`: convert it"
+        )
 
 
 # ---- writing

@@ -30,7 +30,7 @@ from bpejit.jit import cache, fingerprint
 from bpejit.kernels.formats import merge_parsing, vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
-from bpejit.normalization.symbols import file_text, unused_texts
+from bpejit.normalization.symbols import Symbols, file_text, unused_texts
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
@@ -61,7 +61,7 @@ def load_stored(content: bytes) -> tuple[Model, dict[str, Any]] | None:
 
 def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
     """Store a model and what its reader needs besides it for the content of a file, if possible."""
-    if len(model.tokens) < LEAST_TOKENS:
+    if len(model.tokens) < LEAST_TOKENS or (model.symbols is not None and model.symbols.shared):
         return
     if not isinstance(model.tokens, PackedTokens) and list(model.tokens) != sorted(model.tokens):
         model = replace(model, tokens=ReadOnlyDict(sorted(model.tokens.items())))
@@ -85,6 +85,15 @@ def _file_name(content: bytes) -> str | None:
     return f"vocabulary-{digest.hexdigest()}.tables"
 
 
+def every_token(model: Model) -> tuple[ByteStrings, Array]:
+    """Return the ordinary tokens, also those that share an id, and their ids."""
+    strings, numbers = pack_tokens(model.tokens)
+    shared = model.symbols.shared if model.symbols is not None else {}
+    if not shared:
+        return strings, numbers
+    return ByteStrings.from_list([*strings, *shared]), np.append(numbers, [*shared.values()])
+
+
 # ---- lines of text
 
 _JSON = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
@@ -97,8 +106,8 @@ _FORMS = np.array(
 
 def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
     """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end."""
-    strings, numbers = pack_tokens(model.tokens)
-    quoted = _quote(strings) if model.symbols is None else _quote_texts(model, legacy_merges=legacy_merges)
+    strings, numbers = every_token(model)
+    quoted = _quote(strings) if model.symbols is None else _quote_texts(strings, model.symbols, legacy_merges=legacy_merges)
     listed: Sequence[tuple[bytes, bytes]] = model.merges
     if model.ranked and model.symbols is None:
         from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
@@ -133,9 +142,9 @@ def _quote(strings: ByteStrings) -> ByteStrings:
     return ByteStrings(pool, starts)
 
 
-def _quote_texts(model: Model, *, legacy_merges: bool) -> ByteStrings:
+def _quote_texts(tokens: Iterable[bytes], symbols: Symbols, *, legacy_merges: bool) -> ByteStrings:
     """Return the tokens of a model with symbols as JSON strings of the texts in its file."""
-    texts = [file_text(token, model.symbols) for token in model.tokens.values()]
+    texts = [file_text(token, symbols) for token in tokens]
     spaced = next((text for text in texts if " " in text), None) if legacy_merges else None
     if spaced is not None:
         raise TokenizerFormatError(

@@ -63,13 +63,17 @@ class Steps:
         return self.separator.join(found)
 
 
-def read_decoder(value: Any, *, space: str = "", fallback: bool = False, path: str = "decoder") -> Joining | Steps:
+def read_decoder(
+    value: Any, *, characters: bool = False, space: str = "", fallback: bool = False, path: str = "decoder"
+) -> Joining | Steps:
     """Return the decoder of a `tokenizer.json`.
 
     Parameters
     ----------
     value : object
         The JSON value at `path`; None for no decoder.
+    characters : bool
+        Whether the tokens of the vocabulary are text; otherwise they are bytes.
     space : str
         The character that stands for a space in the vocabulary; empty if there is none.
     fallback : bool
@@ -93,7 +97,7 @@ def read_decoder(value: Any, *, space: str = "", fallback: bool = False, path: s
     names = [name for name in kinds if name != "ByteFallback"] if fallback else kinds
     if not fallback or kinds[1:2] == ["ByteFallback"]:
         match names:
-            case ["ByteLevel"] if not space:
+            case ["ByteLevel"] if not characters:
                 return Joining()
             case ["space"] | ["space", "Fuse"] | ["metaspace"] | ["metaspace", "Fuse"]:
                 return Joining(byte_runs=fallback)

@@ -155,9 +155,7 @@ def read_metaspace(fields: Fields) -> tuple[str, str, bool]:
 def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:
     """Return the error for a component that is not supported."""
     kind = kind if len(kind) <= 80 else shorten(kind)
-    return TokenizerFormatError(
-        f"`{path}`: {kind} is not supported; expected one of {known}: use a byte-level tokenizer with these only"
-    )
+    return TokenizerFormatError(f"`{path}`: {kind} is not supported; expected one of {known}: encode with `tokenizers`")
 
 
 def refused(path: str, found: str, action: str) -> TokenizerFormatError:

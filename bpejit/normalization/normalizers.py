@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -13,23 +13,25 @@ import regex
 
 from bpejit.arrays import starts_of
 from bpejit.errors import PatternError
-from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, repeated
+from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, one_to_one, repeated
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.json_fields import Fields, components, refused, unsupported
 from bpejit.normalization.unicode_forms import (
     FORMS,
     LONGER_WHEN_LOWERED,
     Form,
+    RemovedSet,
     form_sources,
     is_normalized,
     lowered,
     normalized,
+    removed_characters,
 )
 from bpejit.splitting import PRESETS, compile_pattern, from_oniguruma, to_oniguruma
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
 from bpejit.utf8 import code_points, widths
 
-SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, ByteLevel, Sequence"
+SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Prepend, Replace, Strip, ByteLevel, Sequence"
 
 WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -38,6 +40,9 @@ WHITE_SPACE = (
 
 _ALIKE = 12
 """Length of the prefix of presets that translation does not change."""
+
+_SHORT = 16
+"""The length of a content that is inserted before the growth of the text is checked."""
 
 _LONGEST = 1 << 16
 """Maximum length of a pattern, since compilation takes time and memory in proportion to it."""
@@ -110,7 +115,7 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
             space = str(fields.peek("content"))
         else:
             space = ""  # a later step could make spaces
-        changes.append(_read_change(fields, unicode))
+        changes += _read_changes(fields, unicode)
         fields.done()
     space = space if len(space) == 1 and kinds.count("Replace") == 1 else ""
     # What is inserted is a space that is replaced later, or what replaces it.
@@ -125,24 +130,76 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
     return Normalizer(tuple(changes), forms if is_simple else None, space, prepends, "ByteLevel" in kinds)
 
 
-def _read_change(fields: Fields, unicode: str | None) -> Change:
-    """Return the change of a normalizer."""
+def _read_changes(fields: Fields, unicode: str | None) -> Iterator[Change]:
+    """Yield the changes of a normalizer."""
     match fields.kind:
         case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
-            return Change(partial(normalized, form), partial(form_sources, form))
+            yield _form(form)
         case "Lowercase":
-            return Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED))))
+            yield _LOWER
+        case "StripAccents":
+            yield _removal("StripAccents")
+        case "BertNormalizer":
+            cleans, parts = (fields.take(name, bool) for name in ("clean_text", "handle_chinese_chars"))
+            strips, lowers = fields.take("strip_accents", bool, type(None)), fields.take("lowercase", bool)
+            if cleans:
+                yield _removal("controls")
+                yield Change(partial(_translated, _SPACES), lambda text: one_to_one(len(text)))
+            if parts:
+                yield Change(partial(_CHINESE.sub, r" \g<0> "), _parted_sources)
+            if lowers if strips is None else strips:
+                yield _form("NFD")
+                yield _removal("accents")
+            if lowers:
+                yield _LOWER
         case "Prepend":
-            return replacement(_start, _inserted(fields, "prepend"))
+            yield replacement(_start, _inserted(fields, "prepend"))
         case "Replace":
             finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-            return replacement(finder.spans, _inserted(fields, "content"))
+            content = _inserted(fields, "content")
+            yield replacement(finder.spans, content)._replace(apply=partial(finder.replaced, content))
         case "Strip":
-            return replacement(partial(_outer_space, fields.take("strip_left", bool), fields.take("strip_right", bool)), "")
+            yield replacement(partial(_outer_space, fields.take("strip_left", bool), fields.take("strip_right", bool)), "")
         case "ByteLevel":
-            return MAP_BYTES
+            yield MAP_BYTES
         case kind:
             raise unsupported(fields.path, kind, SUPPORTED)
+
+
+_LOWER = Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED))))
+
+_SPACES = dict.fromkeys(map(ord, WHITE_SPACE), " ")
+
+_CHINESE = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f\U0002b920-\U0002ceaf"
+    "\U0002f800-\U0002fa1f]"
+)
+"""The characters around which `BertNormalizer` puts spaces."""
+
+
+def _form(form: Form) -> Change:
+    return Change(partial(normalized, form), partial(form_sources, form))
+
+
+def _removal(name: RemovedSet) -> Change:
+    """Return the change that removes a set of characters (see `removed_characters`)."""
+    removed = removed_characters(name)
+
+    def sources(text: str) -> Sources:
+        left = np.flatnonzero([ord(character) not in removed for character in text])
+        return Sources(left, left, left)
+
+    return Change(partial(_translated, removed), sources)
+
+
+def _translated(table: Mapping[int, str | None], text: str) -> str:
+    return text.translate(table)
+
+
+def _parted_sources(text: str) -> Sources:
+    counts = np.ones(len(text), np.int64)
+    counts[[found.start() for found in _CHINESE.finditer(text)]] = 3
+    return repeated(counts)
 
 
 def _inserted(fields: Fields, key: str) -> str:
@@ -244,6 +301,15 @@ class Finder:
     def never_empty(self) -> bool:
         """True if matches are proven to have at least one character."""
         return self.compiled.kind != "regex"
+
+    def replaced(self, content: str, text: str) -> str:
+        """Return a text with each match replaced by a content."""
+        limits = limits_of(text)
+        if not self.never_empty or len(content) > _SHORT or self.compiled.substitute(text) != text:
+            return _replace(self.spans, content, text)
+        result = limits.replaced(self.compiled.stages[0], content, text)
+        limits.grow(len(result) - len(text))
+        return result
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield start and end of each match; empty matches are skipped in an empty text and directly after another match."""

@@ -21,7 +21,7 @@ from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.normalization.added_tokens import TokenFinder, is_word, overlap
 from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_ranges, concatenated, one_to_one
 from bpejit.normalization.byte_characters import decode_byte_characters
-from bpejit.normalization.normalizers import make_normalizer
+from bpejit.normalization.normalizers import WHITE_SPACE, make_normalizer
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.normalization.pretokenizers import PREFIX_SPACE, WHOLE, make_pretokenizer
 from bpejit.normalization.symbols import WORD_END, Symbols
@@ -30,9 +30,12 @@ from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.presets import stages_of
 from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, text_limits
-from bpejit.utf8 import widths
+from bpejit.utf8 import code_points, widths
 
 _LAST_CUT_WINDOW = 1 << 10
+
+_IS_SPACE = np.zeros(0x110000, np.bool_)
+_IS_SPACE[[*map(ord, WHITE_SPACE)]] = True
 
 
 class TextPipeline:
@@ -45,7 +48,8 @@ class TextPipeline:
     symbols : Symbols, optional
         What pre-tokens begin as, if that is not a token for each byte.
     known : callable, optional
-        Returns a mask of the bytes of a text that belong to symbols, bool [bytes], if others are removed.
+        Returns a mask of the bytes of a text that belong to symbols, bool [bytes], if others are removed. It takes the bytes
+        and the ends of spans, None if these do not matter.
     pattern : str or tuple of str, optional
         The pattern by which text is divided that the pre-tokenizer leaves whole (see `bpejit.splitting.joining`).
     unicode : str, optional
@@ -72,7 +76,7 @@ class TextPipeline:
         added_tokens: Mapping[str, TokenFlags],
         *,
         symbols: Symbols | None = None,
-        known: Callable[[bytes], Array] | None = None,
+        known: Callable[[bytes, Array | None], Array] | None = None,
         pattern: Pattern | None = None,
         unicode: str | None = None,
         regex_timeout: float | None = REGEX_TIMEOUT,
@@ -98,12 +102,20 @@ class TextPipeline:
         _check_contents(contents)
         normalized = {contents[text]: (_bytes(text), flags) for text, flags in later.items()}
         self._normalized = TokenFinder(normalized, unicode=unicode)
-        patterns = self._pretokenizer.patterns
+        # Patterns of `Metaspace` divide text in which a space is a space.
+        patterns = self._pretokenizer.patterns if self._pretokenizer.space in ("", self._space) else None
+        self._joins = patterns == (WHOLE,) and pattern is not None
         if patterns == (WHOLE,) and pattern is not None:
             patterns = stages_of(pattern)
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
+        # Patterns that have no automaton together are applied one after the other, if each of them has one.
+        self._stages = [] if self._splitter is None else [self._splitter]
+        if self._splitter is not None and self._splitter.automaton is None and patterns is not None:
+            stages = [Splitter(one, unicode=unicode) for one in patterns]
+            self._stages = stages if all(one.automaton is not None for one in stages) else self._stages
         self.direct: Splitter | None = None
         changed = {text: content for text, content in contents.items() if content != text}
+        self._changes_added = len(changed) > 0
         # Texts that certainly have none of them lack what is left of each without spaces.
         self._changed = StringFinder([content.strip(f" {self._space}").encode() or b" " for content in changed.values()])
         plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
@@ -112,6 +124,7 @@ class TextPipeline:
             and self._splitter.automaton is not None
             and (plain or symbols is not None)
             and not self._word_end
+            and not self._pretokenizer.removes_space
             and (not self._pretokenizer.prefix or symbols is not None)
             and self._normalizer.forms is not None
             and self._normalizer.space in ("", self._space)
@@ -133,6 +146,11 @@ class TextPipeline:
     def is_plain_split(self) -> bool:
         """True if the pipeline is equivalent to a splitter."""
         return self._cuts and not self._normalizer.changes and self._known is None and not self._space
+
+    @property
+    def changes_added(self) -> bool:
+        """True if normalization changes added tokens, which then count as their normalized text."""
+        return self._changes_added
 
     @property
     def pattern(self) -> Pattern | None:
@@ -161,7 +179,7 @@ class TextPipeline:
         """Return True if no step changes a text, apart from the space, and from what is inserted before each part."""
         if self._space and self._space.encode() in data:
             return False
-        if self._known is not None and not self._known(data).all():
+        if self._known is not None and not self._known(data, None).all():
             return False
         return data.isascii() or self._normalizer.is_noop(data.decode("utf-8", "surrogateescape"))
 
@@ -220,7 +238,10 @@ class TextPipeline:
             ahead = 0 if cut is None or not self._cuts else len(data) - cut
             if cut is not None and not self._cuts:
                 data = data[:cut]
-            out, ends, *_ = self._prepare(AlignedText(data.decode("utf-8", "surrogateescape")))
+            text = data.decode("utf-8", "surrogateescape")
+            # What is before the first character counts for the prefix, also if it is removed.
+            needed = self._prefix == "first" and self._normalizer.forms is None
+            out, ends, *_ = self._prepare(AlignedText(text, one_to_one(len(text)) if needed else None))
         # Text after the cut is unchanged, so it has the same length in the output.
         ends = ends[: np.searchsorted(ends & np.uint32(POSITION_MASK), len(out) - ahead, side="right")]
         return padded_text(out)[0], ends
@@ -261,9 +282,10 @@ class TextPipeline:
         found: list[str] = []
         for number, (part, token) in enumerate(self._parts(text, areas)):
             if token is None:
-                data, data_ends, sources = self._pieces(part, first=number == 0)
+                first = number == 0 and (part.sources is None or not part.text or part.sources.of[0] == 0)
+                data, data_ends, sources = self._pieces(part, first=first)
                 if sources is not None:
-                    covered.append((sources, sources))
+                    covered.append(sources)
             else:
                 data = token
                 data_ends = np.array([len(token) | SPECIAL_FLAG], np.uint32)
@@ -288,10 +310,11 @@ class TextPipeline:
             for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
                 yield part.slice(begin, stop), later
 
-    def _pieces(self, part: AlignedText, *, first: bool) -> tuple[bytes, Array, Array | None]:
-        """Return a part without added tokens as bytes, the ends of its spans, and the original character of each byte.
+    def _pieces(self, part: AlignedText, *, first: bool) -> tuple[bytes, Array, tuple[Array, Array] | None]:
+        """Return a part without added tokens as bytes, and the ends of its spans.
 
-        `first` is True if nothing is before the part.
+        The third item is the original characters that each byte begins and ends in, if they are wanted. `first` is True if
+        nothing is before the part.
         """
         if self._splitter is not None:
             if self._space:
@@ -300,35 +323,74 @@ class TextPipeline:
                 part = part.changed(PREFIX_SPACE)
             data = part.text.encode("utf-8", "surrogateescape")
             sources = None if part.sources is None else np.repeat(part.sources.of, widths(part.text))
-            return self._symbols_of(data, self._splitter.split(*padded_text(data)), sources)
+            spaces = None
+            if self._pretokenizer.removes_space:
+                spaces = np.repeat(_IS_SPACE[code_points(part.text)], widths(part.text))
+            if self._joins and self._known is not None:
+                # Tokens may cross what is removed.
+                data, _, covered = self._symbols_of(data, np.array([len(data)]), sources)
+                return data, self._split(data), covered
+            return self._symbols_of(data, self._split(data), sources, spaces)
         pieces, aligned = self._pretokenizer.pieces(part, first=first)
-        text = "".join(pieces)
+        joined = "".join(pieces)
         lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
         sources = None if part.sources is None else concatenated(piece.of for piece in aligned)
         if self._pretokenizer.level:  # in GPT-2's byte characters, one for each byte
-            return self._symbols_of(decode_byte_characters(text), np.cumsum(lengths).astype(np.uint32), sources)
+            return self._symbols_of(decode_byte_characters(joined), np.cumsum(lengths).astype(np.uint32), sources)
         if self._space:
-            text = text.replace(self._space, " ")
-        starts = starts_of(widths(text))
-        data = text.encode("utf-8", "surrogateescape")
+            joined = joined.replace(self._space, " ")
+        starts = starts_of(widths(joined))
+        data = joined.encode("utf-8", "surrogateescape")
         sources = None if sources is None else np.repeat(sources, np.diff(starts))
         return self._symbols_of(data, starts[np.cumsum(lengths)].astype(np.uint32), sources)
 
-    def _symbols_of(self, data: bytes, ends: Array, sources: Array | None) -> tuple[bytes, Array, Array | None]:
-        """Return a part without symbols that are removed, and with the mark after each span."""
-        if self._known is not None:
-            kept = self._known(data)
-            if not kept.all():
-                ends = distinct(np.cumsum(kept)[ends - 1]).astype(np.uint32)
-                ends = ends[ends > 0]
-                data = np.frombuffer(data, np.uint8)[kept].tobytes()
-                sources = None if sources is None else sources[kept]
-        if self._word_end and ends.size:
-            ends = ends.astype(np.int64)
-            data = np.insert(np.frombuffer(data, np.uint8), ends, WORD_END).tobytes()
-            sources = None if sources is None else np.insert(sources, ends, sources[ends - 1])
-            ends = (ends + np.arange(1, ends.size + 1)).astype(np.uint32)
-        return data, ends, sources
+    def _split(self, data: bytes) -> Array:
+        """Return the ends of the spans of a text without added tokens."""
+        text, n_bytes = padded_text(data)
+        ends = self._stages[0].split(text, n_bytes)
+        for stage in self._stages[1:]:
+            ends = stage.split_within(text, ends)
+        return ends
+
+    def _units(self, text: Array) -> Array:
+        """Return the number of bytes that each byte has in Hugging Face tokenizers, int64 [bytes]."""
+        units = np.ones(text.size, np.int64)
+        if self._pretokenizer.level:
+            units[(text - np.uint8(33)) >= 94] = 2  # byte characters that are not ASCII
+        elif self._space:
+            units[text == ord(" ")] = len(self._space.encode())
+        return units
+
+    def _symbols_of(
+        self, data: bytes, ends: Array, sources: Array | None, spaces: Array | None = None
+    ) -> tuple[bytes, Array, tuple[Array, Array] | None]:
+        """Return a part without symbols that are removed, and with the mark after each span that ends in a symbol.
+
+        `spaces`, bool [bytes], is True for white space that is removed as well.
+        """
+        kept = None if self._known is None else self._known(data, ends)
+        if spaces is not None:
+            kept = ~spaces if kept is None else kept & ~spaces
+        ends = ends.astype(np.int64)
+        marked = ends
+        covered = None if sources is None else (sources, sources)
+        if kept is not None and not kept.all():
+            text = np.frombuffer(data, np.uint8)
+            if sources is not None:
+                covered = _covered(sources, kept, ends, self._units(text))
+            data = text[kept].tobytes()
+            after = np.cumsum(kept)[ends - 1]
+            marked = distinct(after[kept[ends - 1]])
+            ends = distinct(after)
+            ends = ends[ends > 0]
+        if self._word_end:
+            number = np.searchsorted(marked, ends, side="right")
+            if covered is not None:
+                begins, stops = (np.insert(side, marked, side[marked - 1]) for side in covered)
+                covered = begins, stops
+            data = np.insert(np.frombuffer(data, np.uint8), marked, WORD_END).tobytes()
+            ends = ends + number
+        return data, ends.astype(np.uint32), covered
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
@@ -388,6 +450,20 @@ class TextPipeline:
     def margin_end(self, cut: int, filled: int) -> int:
         """Return the end of the text that must be known to run the pipeline up to a cut."""
         return min(cut + self._margin, filled)
+
+
+def _covered(sources: Array, kept: Array, ends: Array, units: Array) -> tuple[Array, Array]:
+    """Return the original characters that each byte begins and ends in, for the bytes that are kept.
+
+    As in Hugging Face tokenizers, what is left of a span covers its first bytes. `units` is what each counts for.
+    """
+    starts = starts_of(units)
+    of = np.repeat(sources, units)
+    before = starts_of(np.where(kept, units, 0))
+    first = np.concatenate([[0], ends[:-1]])  # of each span
+    shift = np.repeat(starts[first] - before[first], ends - first)[kept]
+    begins = before[:-1][kept] + shift
+    return of[begins], of[begins + units[kept] - 1]
 
 
 def _check_contents(contents: Mapping[str, str]) -> None:

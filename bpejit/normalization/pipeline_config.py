@@ -151,6 +151,8 @@ def make_template(value: Any, path: str = "post_processor") -> Template | None:
 
 
 def _read_template(fields: Fields) -> Template:
+    for ignored in ("add_prefix_space", "trim_offsets", "use_regex"):  # of another post-processor, before it was replaced
+        fields.take(ignored, bool, default=False)
     path = fields.inner("special_tokens")
     ids: dict[str, tuple[int, ...]] = {}
     for name, value in fields.take("special_tokens", dict).items():

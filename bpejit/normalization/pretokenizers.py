@@ -16,7 +16,7 @@ import regex
 from bpejit.normalization.alignment import AlignedText, Change, Sources, Span
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
 from bpejit.normalization.normalizers import MAP_BYTES, WHITE_SPACE, Finder, read_pattern, replacement
-from bpejit.splitting import PRESETS, covers_all_text
+from bpejit.splitting import PRESETS, avoids, covers_all_text
 from bpejit.splitting.character_classes import members, written_ranges
 from bpejit.splitting.regex_syntax import Chars
 from bpejit.splitting.unicode_versions import read_ranges
@@ -30,6 +30,9 @@ _WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d"
 """The characters of words in the regular expressions of Rust, in a set."""
 
 _SPACE = "".join(f"\\U{ord(one):08X}" for one in WHITE_SPACE)
+
+_SETS_WITHOUT_MARKS = ("Digits", "Punctuation")
+"""Pre-tokenizers that treat `▁` as they treat a space."""
 
 _BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 
@@ -68,6 +71,8 @@ class PreTokenizer:
         Whether the result consists of GPT-2's byte characters, here or by the normalizer.
     space : str
         The character by which `Metaspace` replaces spaces; empty if there is none.
+    removes_space : bool
+        Whether white space is removed from the pieces. `patterns` separate it from other characters.
     """
 
     steps: tuple[Change | Cut, ...]
@@ -75,6 +80,7 @@ class PreTokenizer:
     prefix: PrefixScheme = ""
     level: bool = True
     space: str = ""
+    removes_space: bool = False
 
     def pieces(self, text: AlignedText, *, first: bool = True) -> tuple[list[str], list[Sources]]:
         """Return the pieces of a text, and the sources of each; none if the text has none.
@@ -123,6 +129,7 @@ def make_pretokenizer(
     prefix: PrefixScheme = ""
     level = mapped
     mark = ""
+    removes_space = False
     for number, fields in enumerate(components(value, path, "pre-tokenizer", "pretokenizers")):
         if level and not mapped:
             patterns = None
@@ -130,11 +137,15 @@ def make_pretokenizer(
             second = ", after the normalizer's" if mapped else ""
             raise refused(fields.path, f"is a second ByteLevel{second}", "remove one of them")
         level = level or fields.kind == "ByteLevel"
-        mark = fields.peek("replacement") if fields.kind == "Metaspace" else mark
+        if fields.kind == "Metaspace":
+            mark = fields.peek("replacement")
+            patterns = None if patterns else patterns  # earlier ones would see spaces where the text has marks
         for step in _read_steps(fields, unicode):
             if step.prefix:
                 if number and step.prefix == "first":
-                    raise refused(fields.path, "adds a prefix to the first text, but is not the first step", "use 'always'")
+                    raise refused(
+                        fields.path, "adds a prefix to the first text, but is not the first step", "encode with `tokenizers`"
+                    )
                 prefix = step.prefix
                 patterns = None if number else patterns
             if step.change is not None:
@@ -142,12 +153,16 @@ def make_pretokenizer(
             if step.finder is None or (space and step.finder.source == regex.escape(" ")):
                 continue  # there are no spaces
             steps.append(partial(_split, step.finder, step.behavior, step.invert))
-            pattern = step.pattern or _isolating(step, step.finder, unicode)
+            pattern, removes = (step.pattern, False) if step.pattern else _isolating(step, step.finder, unicode)
+            removes_space = removes_space or removes
+            # In the text that patterns divide, a space has not been replaced by its mark.
+            if (space or mark) and not step.pattern and (fields.kind not in _SETS_WITHOUT_MARKS or (space or mark) != "▁"):
+                pattern = None
             patterns = None if pattern is None or patterns is None else [*patterns, pattern]
         fields.done()
     if patterns == []:
         patterns = [WHOLE]
-    return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix, level, mark)
+    return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix, level, mark, removes_space)
 
 
 class _Step(NamedTuple):
@@ -196,9 +211,9 @@ def _read_steps(fields: Fields, unicode: str | None) -> Iterator[_Step]:
         case "Whitespace":
             yield _Step(Finder(rf"[{_WORD}]+|[^{_WORD}{_SPACE}]+", unicode=unicode), "Removed", True)
         case "WhitespaceSplit":
-            yield _Step(Finder(f"[{_SPACE}]", unicode=unicode), "Removed")
+            yield _Step(Finder(f"[^{_SPACE}]+", unicode=unicode), "Removed", True)
         case "BertPreTokenizer":
-            yield _Step(Finder(f"[{_SPACE}]", unicode=unicode), "Removed")
+            yield _Step(Finder(f"[^{_SPACE}]+", unicode=unicode), "Removed", True)
             yield _Step(Finder(_punctuation(), unicode=unicode))
         case kind:
             raise unsupported(fields.path, kind, SUPPORTED)
@@ -221,12 +236,18 @@ def _punctuation() -> str:
     return "[" + written_ranges(inside, r"\U{:08X}".format) + "]"
 
 
-def _isolating(step: _Step, finder: Finder, unicode: str | None) -> str | None:
-    """Return the split pattern equivalent to a step, or None if there is none."""
-    if not finder.never_empty:
-        return None
-    whole = step.behavior == "Removed" and step.invert and covers_all_text(finder.source, unicode=unicode)
-    return finder.source if step.behavior == "Isolated" or whole else None
+def _isolating(step: _Step, finder: Finder, unicode: str | None) -> tuple[str | None, bool]:
+    """Return the split pattern equivalent to a step, None if there is none, and whether white space is removed after it."""
+    if step.behavior == "Isolated":
+        return finder.source if finder.never_empty else None, False
+    if not (finder.never_empty and step.behavior == "Removed" and step.invert):
+        return None, False
+    if covers_all_text(finder.source, unicode=unicode):
+        return finder.source, False
+    separate = f"{finder.source}|[{_SPACE}]+"
+    if avoids(finder.source, f"[{_SPACE}]", unicode=unicode) and covers_all_text(separate, unicode=unicode):
+        return separate, True
+    return None, False
 
 
 class Prefix(Change):

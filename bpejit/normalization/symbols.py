@@ -30,9 +30,12 @@ class Symbols:
     characters : bool
         Whether symbols are characters; otherwise they are bytes, of which some are missing.
     byte_ids : tuple of int
-        The ids of the 256 bytes of characters that are not tokens; empty without byte fallback.
+        The ids of the 256 bytes of characters that are not tokens, -1 for an ASCII character that is one; empty without byte
+        fallback.
     unknown : int, optional
         The id of a symbol that is not in the vocabulary. If it is None and there is no byte fallback, the symbol is removed.
+    unknown_token : str
+        The text of the unknown token if it is not in the vocabulary; unknown symbols are then an error. Otherwise empty.
     fuses_unknown : bool
         Whether adjacent unknown symbols of a pre-token become one.
     word_end : str
@@ -41,6 +44,8 @@ class Symbols:
         The character that stands for a space in files; empty if the space stands for itself.
     unused : mapping of int to bytes
         Tokens that no text becomes, but that ids are decoded to, such as `<0x41>` beside the token `A`.
+    shared : mapping of bytes to int
+        Further tokens with the id of another token.
     order : tuple of int
         The ids of the tokens of a ranked model in order of rank, if that is not the order of the ids.
     """
@@ -48,31 +53,38 @@ class Symbols:
     characters: bool = True
     byte_ids: tuple[int, ...] = ()
     unknown: int | None = None
+    unknown_token: str = ""
     fuses_unknown: bool = False
     word_end: str = ""
     space: str = ""
     unused: Mapping[int, bytes] = field(default_factory=dict)
+    shared: Mapping[bytes, int] = field(default_factory=dict)
     order: tuple[int, ...] = ()
 
     @property
     def removes_unknown(self) -> bool:
         """True if symbols that are not in the vocabulary are removed from a text."""
-        return self.unknown is None and not self.byte_ids
+        return self.unknown is None and not (self.byte_ids or self.unknown_token)
 
     def renumbered(self, numbers: Mapping[int, int]) -> Symbols:
         """Return the symbols with other ids; tokens of `order` without one are left out."""
         return replace(
             self,
-            byte_ids=tuple(numbers[number] for number in self.byte_ids),
+            byte_ids=tuple(numbers.get(number, -1) for number in self.byte_ids),
             unknown=None if self.unknown is None else numbers[self.unknown],
             unused={numbers[number]: token for number, token in self.unused.items()},
+            shared={token: numbers[number] for token, number in self.shared.items()},
             order=tuple(numbers[number] for number in self.order if number in numbers),
         )
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields that are not defaults, as values of JSON; bytes are in Latin-1."""
-        values = {**vars(self), "unused": {str(number): token.decode("latin-1") for number, token in self.unused.items()}}
-        defaults = {**vars(Symbols()), "unused": {}}
+        values = {
+            **vars(self),
+            "unused": {str(number): token.decode("latin-1") for number, token in self.unused.items()},
+            "shared": {token.decode("latin-1"): number for token, number in self.shared.items()},
+        }
+        defaults = vars(Symbols())
         return {name: value for name, value in values.items() if value != defaults[name]}
 
 
@@ -91,7 +103,7 @@ def unused_texts(symbols: Symbols | None) -> dict[int, str]:
     if symbols is None:
         return {}
     texts = {number: token.decode("utf-8", "surrogateescape") for number, token in symbols.unused.items()}
-    return {**texts, **{number: byte_text(byte) for byte, number in enumerate(symbols.byte_ids)}}
+    return {**texts, **{number: byte_text(byte) for byte, number in enumerate(symbols.byte_ids) if number >= 0}}
 
 
 def byte_text(byte: int) -> str:

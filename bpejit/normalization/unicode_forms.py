@@ -22,10 +22,13 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.normalization.alignment import Sources, joined, one_to_one
-from bpejit.splitting.character_classes import written_ranges
+from bpejit.splitting.character_classes import members, written_ranges
+from bpejit.splitting.regex_syntax import Chars
 from bpejit.splitting.unicode_versions import read_ranges
 
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+RemovedSet: TypeAlias = Literal["StripAccents", "accents", "controls"]
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
@@ -94,13 +97,51 @@ def _lower_table() -> dict[int, str]:
     return table
 
 
+_LOWERED_OTHERWISE = re.compile("[\u0130\u03a3\u1c89\u2c2f\ua7c0-\ua7dd\U00010570-\U00010594\U00010d50-\U00016eff]")
+"""Characters whose lower case depends on their neighbors or on the version of Unicode in Python."""
+
+
 def lowered(text: str) -> str:
     """Return a text with each character in lower case."""
-    return text.lower() if text.isascii() else text.translate(_lower_table())
+    if text.isascii() or not _LOWERED_OTHERWISE.search(text):
+        return text.lower()
+    return text.translate(_lower_table())
 
 
 LONGER_WHEN_LOWERED = "\u0130"
 """The only character whose lower case is two characters."""
+
+
+# ---- sets of characters that normalizers remove
+
+_MARKS_SINCE_9 = (
+    "7FD 897-8D3 9FE AFA-AFF B55 C04-C3C CF3-D00 D3B-D3C D81 EBA ECE 1715 180F 1ABF-1ACE 1CF7 1DF6-1DFA A82C A8FF 10D24-10F85 "
+    "11070-11074 110C2 11145-11146 111C9 111CE-111CF 11241 1133B 113B8-113E2 1145E 1182C-11A99 11D31-11F5A 13440-13455 "
+    "1611E-1612F 16F4F 16F7F-16F87 16FE4-16FF1 1CF00-1CF46 1E08F-1E5EF"
+)
+"""Combining marks added after Unicode 9, the version of `StripAccents`, in ranges without earlier ones."""
+
+_MARKS_OF_9 = "8D4-8E1 1885-1886 1DFB A8C5 A9BD 1123E 11438-11446 11C30-11CB6 1E000-1E02A 1E944-1E94A"
+"""Nonspacing marks that are none in Unicode 8, the version of `BertNormalizer`."""
+
+_FORMATS_SINCE_8 = "8E2 890-891 110CD 13430-1343F"
+
+
+@cache
+def removed_characters(name: RemovedSet) -> dict[int, None]:
+    """Return the characters that `StripAccents` removes, or `BertNormalizer` as accents or as controls, as keys."""
+    source = {"StripAccents": r"\p{M}", "accents": r"\p{Mn}", "controls": r"[\p{Cc}\p{Cf}\p{Co}\uFFFD]"}[name]
+    others = {
+        "StripAccents": _MARKS_SINCE_9,
+        "accents": f"{_MARKS_SINCE_9} {_MARKS_OF_9}",
+        "controls": f"9-A D {_FORMATS_SINCE_8}",
+    }
+    more: tuple[int, ...] = {"StripAccents": (0x1CF2, 0x1CF3), "accents": (0x1734, 0x1171E), "controls": ()}[name]
+    inside = members(Chars(source), "16.0")  # a fixed version
+    for low, high in read_ranges(others[name]):
+        inside[low : high + 1] = False
+    inside[[*more]] = True
+    return dict.fromkeys(np.flatnonzero(inside).tolist())
 
 
 # ---- sources

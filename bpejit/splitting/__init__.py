@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         unregister_preset as unregister_preset,
     )
     from bpejit.splitting.pattern_cache import compile_pattern as compile_pattern
-    from bpejit.splitting.pattern_compiler import covers_all_text as covers_all_text
+    from bpejit.splitting.pattern_compiler import avoids as avoids, covers_all_text as covers_all_text
     from bpejit.splitting.presets import PRESETS as PRESETS, Pattern as Pattern
     from bpejit.splitting.splitter import Splitter as Splitter, check_chunk as check_chunk
 
@@ -40,7 +40,7 @@ _MODULE_OF = {
         "oniguruma_reader": ("from_oniguruma",),
         "pattern": ("SplitPattern", "register_preset", "unregister_preset"),
         "pattern_cache": ("compile_pattern",),
-        "pattern_compiler": ("covers_all_text",),
+        "pattern_compiler": ("avoids", "covers_all_text"),
         "presets": ("PRESETS", "Pattern"),
         "splitter": ("Splitter", "check_chunk"),
     }.items()

@@ -101,6 +101,17 @@ def covers_all_text(source: str, *, unicode: str | None = None) -> bool:
         return False
 
 
+def avoids(source: str, characters: str, *, unicode: str | None = None) -> bool:
+    """Return True if the matches of a regular expression are proven to have no character of a set, a regular expression too."""
+    try:
+        tree, chars = parse(source), sets_of(parse(characters))
+        dfa = make_dfa(tree, partition([*sets_of(tree), *chars], unicode))
+    except OutsideDialectError:
+        return False
+    inside = [number for number in range(1, dfa.classes.n + 1) if dfa.classes.masks[chars[0]] >> number & 1]
+    return bool((dfa.moves[:, inside] == DEAD).all())
+
+
 def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
     """Return the tables of a pattern that runs as a transducer; the DFA is any one over its classes."""
     classes = dfa.classes

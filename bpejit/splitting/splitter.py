@@ -165,9 +165,13 @@ class Splitter:
             raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
         if self.automaton is None:
             return self.split_by_regex(text, n_bytes)
-        stops = np.full(1, n_bytes, np.int64)
-        blocks = [ends[:n].copy() for _, ends, n in self.blocks(text, stops, n_bytes, True)]
-        return np.concatenate(blocks) if blocks else np.zeros(0, np.uint32)
+        return self.split_within(text, np.full(1, n_bytes, np.int64))
+
+    def split_within(self, text: Array, ends: Array) -> Array:
+        """Return the ends of all spans of adjacent texts, each split by itself; there must be an automaton."""
+        stops = ends.astype(np.int64)
+        blocks = [found[:n].copy() for _, found, n in self.blocks(text, stops, int(stops[-1]), True)] if stops.size else []
+        return np.concatenate([np.zeros(0, np.uint32), *blocks])
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
         """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""

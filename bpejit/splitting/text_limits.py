@@ -64,6 +64,10 @@ class TextLimits:
         """
         return self._in_time(pattern, lambda timeout: [found.span() for found in pattern.finditer(text, timeout=timeout)])
 
+    def replaced(self, pattern: Any, content: str, text: str) -> str:
+        """Return a text with each match of a pattern replaced by a content; raise as `matches`."""
+        return self._in_time(pattern, lambda timeout: str(pattern.sub(content.replace("\\", r"\\"), text, timeout=timeout)))
+
     def search(self, pattern: Any, text: str, at: int) -> Any:
         """Return the first match from a position, or None; raise as `matches`."""
         return self._in_time(pattern, lambda timeout: pattern.search(text, at, timeout=timeout))
