@@ -292,10 +292,7 @@ def test_template():
 # ---- refused files -------------------------------------------------------------------------------------------------
 
 REFUSED = [
-    *(
-        ({"normalizer": {"type": kind}}, "`normalizer`", kind)
-        for kind in ("Nmt", "Precompiled")
-    ),
+    *(({"normalizer": {"type": kind}}, "`normalizer`", kind) for kind in ("Nmt", "Precompiled")),
     (
         {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Nmt"}]}},
         "`normalizer.normalizers[1]`",

@@ -1,5 +1,7 @@
 """Random `tokenizer.json` files of all kinds of symbols, and texts for them."""
 
+# ruff: noqa: RUF001 (look-alike characters are intended)
+
 from __future__ import annotations
 
 import random
@@ -12,24 +14,9 @@ LETTERS = "abcA1 _é中☃▁.\u0301\n"
 
 TEXT_PIECES = (
     *LETTERS,
-    *("ab", "bc", "abc", "  ", " a", "ba ", "▁a", "Ab", "aa", "<s>", "<pad>", "<unk>", "</w>", "<0x41>", "x", "Ｘ", "ﬁ", "İ"),
-    *(
-        "\t",
-        "\r\n",
-        "\u00a0",
-        "\u3000",
-        "🙂",
-        "東京",
-        "12",
-        "don't",
-        "\x00",
-        "\ufffd",
-        "Σ",
-        "e\u0301\u0323",
-        "한",
-        "\u1734",
-        "#",
-    ),
+    *("ab", "bc", "abc", "  ", " a", "ba ", "▁a", "Ab", "aa", "<s>", "<pad>", "<unk>", "</w>", "<0x41>", "x", "Ｘ", "ﬁ"),
+    *("\t", "\r\n", "\u00a0", "\u3000", "🙂", "東京", "12", "don't", "\x00", "\ufffd", "Σ", "İ", "e\u0301\u0323", "한"),
+    *("\u1734", "#"),
 )
 
 
