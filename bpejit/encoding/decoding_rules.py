@@ -58,7 +58,7 @@ class DecodingRule:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            return self._by_runs(np.asarray(ids, np.int64), len(data))
+            return self._by_runs(np.asarray(ids, np.int64))
 
     def holds(self, ids: list[int]) -> bool:
         """Return True if the last id is one of a run of bytes, whose text depends on what follows."""
@@ -76,7 +76,7 @@ class DecodingRule:
         text = self._texts[int(first[0])].replace(self._space, "")
         return text.encode("utf-8", "surrogateescape") + data[int(self._lengths(first)[0]) :]
 
-    def _by_runs(self, ids: Array, n_bytes: int) -> str:
+    def _by_runs(self, ids: Array) -> str:
         """Return the text of ids in which a run of bytes of fallback is not UTF-8."""
         is_byte = np.isin(ids, self._byte_ids)
         bounds = [0, *(np.flatnonzero(np.diff(is_byte)) + 1).tolist(), ids.size]
@@ -85,8 +85,11 @@ class DecodingRule:
             data = self._join(ids[start:end])
             parts += text_of_bytes(data) if is_byte[start] else [data.decode("utf-8", "replace")]
         text = "".join(parts)
-        lost = int(self._lengths(ids).sum()) - n_bytes  # spaces at the start
-        return text[lost:]
+        if self._rule.strips == "token" and not is_byte[0]:  # type: ignore[union-attr]
+            first = self._join(ids[:1])
+            kept = self._without_spaces(ids[:1], first).decode("utf-8", "replace")
+            return kept + text[len(first.decode("utf-8", "replace")) :]
+        return text.removeprefix(" ") if self._rule.strips == "space" else text  # type: ignore[union-attr]
 
 
 def file_texts(model: Model) -> dict[int, str]:

@@ -217,7 +217,7 @@ def _check_settings(vocab: dict[str, int], merges: Array, needed: Array, setting
     texts = [*vocab]
     for right, made in merges[1:].T.tolist():
         if texts[right] == suffix or (texts[made].endswith(suffix) and not texts[right].endswith(suffix)):
-            raise refused("model.merges", f"make the suffix {shorten(suffix)} from other tokens", action)
+            raise refused("model.merges", f"make the suffix {shorten(suffix)} from others", action)
 
 
 def _byte_ids(vocab: dict[str, int], needed: Array) -> tuple[int, ...]:

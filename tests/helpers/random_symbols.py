@@ -69,7 +69,7 @@ def random_file(generator: random.Random) -> dict[str, Any]:
             "end_of_word_suffix": suffix or None,
             "fuse_unk": generator.random() < 0.5,
             "byte_fallback": fallback,
-            "ignore_merges": generator.random() < 0.2,
+            "ignore_merges": generator.random() < 0.08,
             "vocab": vocab,
             "merges": list(map(list, merges)),
         },

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.normalization.added_tokens import is_word, overlap
-from bpejit.normalization.alignment import AlignedText
-from bpejit.normalization.normalizers import WHITE_SPACE
+from bpejit.normalization.alignment import AlignedText, one_to_one
+from bpejit.normalization.normalizers import WHITE_SPACE, make_normalizer
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.normalization.unicode_forms import (
     FORMS,
@@ -163,3 +163,31 @@ def test_overlap(one, other):
     }
     shorter = min(len(text) for text in joined)
     assert overlap([one], [other]) == (shorter < len(one) + len(other) or one in other or other in one)
+
+
+BERT = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [None, *BERT])
+def test_removed_characters(change):
+    """Compare StripAccents and each part of BertNormalizer over all code points."""
+    if change is None:
+        theirs, ours = tokenizers.normalizers.StripAccents(), make_normalizer({"type": "StripAccents"})
+    else:
+        fields = {**BERT, change: True}
+        theirs, ours = tokenizers.normalizers.BertNormalizer(**fields), make_normalizer({"type": "BertNormalizer", **fields})
+    assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != ours(AlignedText(chr(point))).text] == []
+
+
+@given(text=st.text(st.sampled_from("aé\u0301 \x00\ufffd中ÀΣ\u0130\t\u1734\u0345"), max_size=9))
+def test_sources_of_bert(text):
+    vocab = {character: number for number, character in enumerate(tokenizers.pre_tokenizers.ByteLevel.alphabet())}
+    for value in ({"type": "BertNormalizer", **dict.fromkeys(BERT, True)}, {"type": "StripAccents"}):
+        theirs = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+        theirs.normalizer = (
+            tokenizers.normalizers.StripAccents() if len(value) == 1 else tokenizers.normalizers.BertNormalizer(*[True] * 4)
+        )
+        theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        found = make_normalizer(value)(AlignedText(text, one_to_one(len(text))))
+        assert np.repeat(found.sources.of, widths(found.text)).tolist() == [start for start, _ in theirs.encode(text).offsets]
