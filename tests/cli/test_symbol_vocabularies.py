@@ -48,6 +48,34 @@ def documents(path: str) -> list[list[int]]:
     return [tokens.document(number).tolist() for number in range(tokens.n_documents)]
 
 
+def test_show_and_split(kind: str) -> None:
+    text = "the  cats ☃ 東"
+    report = run("show", "tokenizer.json", text, "--merges")
+    ids = HuggingFace.from_file("tokenizer.json").encode(text, add_special_tokens=False).ids
+    assert [token["id"] for token in report["tokens"]] == ids
+    for merge in report["merges"]:
+        last = merge["steps"][-1]["result"] if merge["steps"] else merge["symbols"]
+        assert last == merge["result"]
+    assert "the" in run("show", "tokenizer.json", text, json_report=False)
+    Path("short.txt").write_text(text, encoding="utf-8")
+    pretokens = run("split", "short.txt", "--tokenizer", "tokenizer.json")["inputs"][0]["pretokens"]
+    assert list(dict.fromkeys(pretokens)) == [merge["pretoken"] for merge in report["merges"]]
+    assert run("split", "text.txt", "--tokenizer", "tokenizer.json", "--stats")["distinct_pretokens"] > 20
+
+
+def test_info_stats_compare_and_report(kind: str) -> None:
+    info = run("info", "tokenizer.json")
+    assert info["symbols"]["characters"] == (kind not in ("byte_level", "clip"))
+    assert info["symbols"]["byte_fallback"] == (kind == "llama")
+    assert "symbols" in run("info", "tokenizer.json", json_report=False)
+    ids = HuggingFace.from_file("tokenizer.json").encode(TEXT + UNSEEN, add_special_tokens=False).ids
+    assert run("stats", "tokenizer.json", "text.txt")["total"]["tokens"] == len(ids)
+    compared = run("compare", "tokenizer.json", "other/tokenizer.json", "text.txt")
+    assert compared["groups"][0]["tokens"][0] == len(ids)
+    assert run("report", "tokenizer.json", "text.txt", "--against", "other/tokenizer.json", "--out", "r.html")["tokens"] == len(ids)
+    assert Path("r.html").stat().st_size > 10_000
+
+
 def test_verify_and_export(kind: str) -> None:
     assert run("verify", "tokenizer.json", "text.jsonl", "--against", "tokenizers")["ids"] == sum(map(len, expected()))
     run("export", "tokenizer.json", "--to", "hf", "--out", "exported")
@@ -55,9 +83,7 @@ def test_verify_and_export(kind: str) -> None:
     refused = invoke("export", "tokenizer.json", "--to", "tiktoken", "--out", "a.tiktoken")
     assert refused.exit_code == 1
     assert "cannot be written for tiktoken: it" in refused.stderr
-    smaller = run(
-        "shrink", "tokenizer.json", "--vocab-size", str(bpejit.load("tokenizer.json").vocab_size - 20), "--out", "small"
-    )
+    smaller = run("shrink", "tokenizer.json", "--vocab-size", str(bpejit.load("tokenizer.json").vocab_size - 20), "--out", "small")
     assert smaller["vocab_size"] == bpejit.load("small").vocab_size
     extended = invoke("extend", "tokenizer.json", "text.txt", "--vocab-size", "1000", "--out", "extended")
     assert extended.exit_code == 1

@@ -31,6 +31,23 @@ def test_batches_streams_and_pieces(file: Path) -> None:
     assert "".join([*(decoder.feed([number]) for number in ids), decoder.finish()]) == tokenizer.decode(ids)
 
 
+def test_as_hf(file: Path) -> None:
+    tokenizer = bpejit.load(file).as_hf()
+    reader = HuggingFace.from_file(str(file))
+    assert tokenizer.get_vocab() == reader.get_vocab()
+    for text in TEXTS:
+        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        expected = reader.encode(text, add_special_tokens=False)
+        assert found["input_ids"] == expected.ids
+        assert found["offset_mapping"] == expected.offsets
+        assert tokenizer.tokenize(text) == expected.tokens
+        assert tokenizer.convert_tokens_to_ids(expected.tokens) == expected.ids
+        decoded = reader.decoder.decode(expected.tokens) if reader.decoder else " ".join(expected.tokens)
+        assert tokenizer.convert_tokens_to_string(expected.tokens) == decoded
+        for skip in (False, True):
+            assert tokenizer.decode(expected.ids, skip_special_tokens=skip) == reader.decode(expected.ids, skip_special_tokens=skip)
+
+
 def test_added_tokens(file: Path) -> None:
     tokenizer = bpejit.load(file).as_hf()
     reader = HuggingFace.from_file(str(file))

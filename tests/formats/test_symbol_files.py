@@ -83,6 +83,10 @@ def test_token_bytes_are_those_of_the_text(tmp_path: Path) -> None:
     lengths = np.load(tmp_path / "saved" / "token_bytes.npy")
     text = " a 東 ☃ z"
     assert lengths[tokenizer.encode(text)].sum() == len(f" {text}".encode())
+    words = bpejit.load(write_kind("clip", tmp_path / "clip"))
+    words.save(tmp_path / "words")
+    lengths = np.load(tmp_path / "words" / "token_bytes.npy")
+    assert lengths[words.encode("the café sat")].sum() == len("thecafésat".encode())
 
 
 @pytest.mark.parametrize("format", ["tiktoken", "gpt2"])

@@ -32,7 +32,7 @@ def _trained(model: models.BPE, splitting: Any, **options: Any) -> dict[str, Any
     tokenizer = Tokenizer(model)
     if splitting is not None:
         tokenizer.pre_tokenizer = splitting
-    tokenizer.train_from_iterator([TEXT] * 4, trainers.BpeTrainer(show_progress=False, vocab_size=220, **options))
+    tokenizer.train_from_iterator([TEXT] * 4, trainers.BpeTrainer(show_progress=False, **{"vocab_size": 220, **options}))
     content: dict[str, Any] = json.loads(tokenizer.to_str())
     return content
 
@@ -86,6 +86,7 @@ def clip() -> dict[str, Any]:
         end_of_word_suffix="</w>",
         special_tokens=["<unk>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        vocab_size=400,
     )
     return content | {
         "normalizer": {"type": "Lowercase"},
@@ -121,7 +122,7 @@ def byte_level() -> dict[str, Any]:
     return content | {"decoder": GPT2_LEVEL}
 
 
-KINDS: dict[str, Callable[[], dict[str, Any]]] = {made.__name__: made for made in (llama, metaspace, characters, byte_level)}
+KINDS: dict[str, Callable[[], dict[str, Any]]] = {made.__name__: made for made in (llama, metaspace, clip, words, characters, byte_level)}
 
 
 def write_kind(name: str, folder: Path) -> Path:
