@@ -86,7 +86,7 @@ class NamedTokens:
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The text of each token, as `tokenizer.json` writes it, by id."""
-        return dict(sorted(file_texts(self._model).items()))
+        return dict(sorted(_token_texts(self._model).items()))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -198,6 +198,11 @@ class NamedTokens:
         return [int(int(token_id) in special) for token_id in token_ids_0]
 
 
+def _token_texts(model: Model) -> dict[int, str]:
+    """Return the text of each id; that of an added token as it is found, which may be decoded to another."""
+    return {**file_texts(model), **{number: text for text, number in model.special_tokens.items()}}
+
+
 def _token_bytes(token: str) -> bytes:
     decoded = decoded_or_none(token)
     return token.encode("utf-8", "replace") if decoded is None else decoded
@@ -243,7 +248,7 @@ def as_added_token(token: Any, *, special: bool) -> AddedToken:
 def _known_id(model: Model, text: str, following: int) -> int:
     """Return the id of the token that `tokenizer.json` writes as a text, or `following` if there is none."""
     if model.symbols is not None:
-        token_id = next((number for number, known in file_texts(model).items() if known == text), None)
+        token_id = next((number for number, known in _token_texts(model).items() if known == text), None)
         data = special_bytes(text) if token_id is None or model.symbols.characters else model.tokens.get(token_id)
     else:
         data = decoded_or_none(text)

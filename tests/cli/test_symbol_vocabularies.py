@@ -72,7 +72,9 @@ def test_info_stats_compare_and_report(kind: str) -> None:
     assert run("stats", "tokenizer.json", "text.txt")["total"]["tokens"] == len(ids)
     compared = run("compare", "tokenizer.json", "other/tokenizer.json", "text.txt")
     assert compared["groups"][0]["tokens"][0] == len(ids)
-    assert run("report", "tokenizer.json", "text.txt", "--against", "other/tokenizer.json", "--out", "r.html")["tokens"] == len(ids)
+    assert run("report", "tokenizer.json", "text.txt", "--against", "other/tokenizer.json", "--out", "r.html")["tokens"] == len(
+        ids
+    )
     assert Path("r.html").stat().st_size > 10_000
 
 
@@ -83,7 +85,9 @@ def test_verify_and_export(kind: str) -> None:
     refused = invoke("export", "tokenizer.json", "--to", "tiktoken", "--out", "a.tiktoken")
     assert refused.exit_code == 1
     assert "cannot be written for tiktoken: it" in refused.stderr
-    smaller = run("shrink", "tokenizer.json", "--vocab-size", str(bpejit.load("tokenizer.json").vocab_size - 20), "--out", "small")
+    smaller = run(
+        "shrink", "tokenizer.json", "--vocab-size", str(bpejit.load("tokenizer.json").vocab_size - 20), "--out", "small"
+    )
     assert smaller["vocab_size"] == bpejit.load("small").vocab_size
     extended = invoke("extend", "tokenizer.json", "text.txt", "--vocab-size", "1000", "--out", "extended")
     assert extended.exit_code == 1

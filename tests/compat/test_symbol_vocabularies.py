@@ -45,7 +45,9 @@ def test_as_hf(file: Path) -> None:
         decoded = reader.decoder.decode(expected.tokens) if reader.decoder else " ".join(expected.tokens)
         assert tokenizer.convert_tokens_to_string(expected.tokens) == decoded
         for skip in (False, True):
-            assert tokenizer.decode(expected.ids, skip_special_tokens=skip) == reader.decode(expected.ids, skip_special_tokens=skip)
+            assert tokenizer.decode(expected.ids, skip_special_tokens=skip) == reader.decode(
+                expected.ids, skip_special_tokens=skip
+            )
 
 
 def test_added_tokens(file: Path) -> None:

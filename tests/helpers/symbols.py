@@ -122,7 +122,9 @@ def byte_level() -> dict[str, Any]:
     return content | {"decoder": GPT2_LEVEL}
 
 
-KINDS: dict[str, Callable[[], dict[str, Any]]] = {made.__name__: made for made in (llama, metaspace, clip, words, characters, byte_level)}
+KINDS: dict[str, Callable[[], dict[str, Any]]] = {
+    made.__name__: made for made in (llama, metaspace, clip, words, characters, byte_level)
+}
 
 
 def write_kind(name: str, folder: Path) -> Path:
