@@ -59,16 +59,9 @@ def byte_strings(texts: Iterable[str], suffix: str) -> list[bytes | None]:
 
 def character_strings(texts: Iterable[str], space: str) -> list[bytes | None]:
     """Return the bytes of texts, in which `space` is a space, and None for texts that no text becomes."""
-    texts = list(texts)
-    joined = "\0".join(texts)
-    if joined.count("\0") != max(len(texts) - 1, 0):
-        found: list[bytes | None] = [(text.replace(space, " ") if space else text).encode() for text in texts]
-    else:  # a few passes in C
-        found = [*(joined.replace(space, " ") if space else joined).encode().split(b"\0")]
-    for index, text in enumerate(texts):
-        if not text or (space and " " in text):
-            found[index] = None
-    return found
+    if not space:
+        return [text.encode() or None for text in texts]
+    return [None if " " in text else text.replace(space, " ").encode() or None for text in texts]
 
 
 def token_strings(texts: Iterable[str], symbols: Symbols) -> dict[str, bytes]:

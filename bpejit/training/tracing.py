@@ -233,13 +233,14 @@ def merge_in_word(word: list[int], pair: Pair, merged: int) -> list[int]:
 def spell(pretoken: bytes, alphabet: Alphabet) -> Iterator[list[int]]:
     """Yield the words of a pre-token as ids of symbols."""
     of_character, of_byte, spelled, at_end = alphabet.arrays
+    first = int(kernels.FIRST_SYMBOL)  # older NumPy makes a float of an int less a uint64
     text = pretoken.decode("utf-8", "surrogateescape")
     prefixed = alphabet.prefix != kernels.NO_PREFIX and of_character[ord(text[0])] != alphabet.prefix
     ids, is_last = ([int(alphabet.prefix)] if prefixed else []), prefixed
     for character in [*text, None]:
         if character is None or of_character[ord(character)] == kernels.SEPARATES:
             if ids and is_last:
-                ids[-1] = int(at_end[ids[-1] - kernels.FIRST_SYMBOL])
+                ids[-1] = int(at_end[ids[-1] - first])
             if ids:
                 yield ids
             ids, is_last = [], False

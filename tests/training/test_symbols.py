@@ -189,6 +189,12 @@ def test_a_special_token_shares_the_id_of_an_equal_token() -> None:
     assert sorted(tokenizer.model.tokens) == list(range(len(tokenizer.model.tokens)))
 
 
+def test_no_special_tokens() -> None:
+    tokenizer = bpejit.train_from_iterator(["hug pug"], vocab_size=8, symbols="characters", special_tokens=[])
+    assert tokenizer.special_tokens == {}
+    assert tokenizer.decode(tokenizer.encode("hug")) == "hug"
+
+
 def test_sentencepiece_breaks_ties_by_length() -> None:
     """Its trainer has the same merges until two pairs are equally frequent: then the shorter token comes first."""
     sentencepiece = pytest.importorskip("sentencepiece")
