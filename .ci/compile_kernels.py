@@ -12,9 +12,9 @@ import time
 from bpejit.jit.dispatch import BY_NUMBA
 
 PARTS = "training", "encoding", "others"
-"""The parts of `bpejit.warmup.warmup`, which have few kernels in common."""
+"""The parts of `bpejit.warm_kernels.warmup`, which have few kernels in common."""
 
-CODE = "import sys; from bpejit.warmup import warmup; warmup(sys.argv[1])"
+CODE = "import sys; from bpejit.warm_kernels import warmup; warmup(sys.argv[1])"
 
 LINE_SECONDS = 10.0
 """Seconds between two lines."""

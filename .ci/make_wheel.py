@@ -131,7 +131,7 @@ def compile_package(root: Path) -> None:
 def find_signatures() -> list[tuple[Any, str, tuple[Any, ...]]]:
     """Call all kernels; return each with its argument types, as text, and its arguments."""
     from bpejit.jit import dispatch
-    from bpejit.warmup import warmup
+    from bpejit.warm_kernels import warmup
 
     found = {}  # two threads may load the same kernel at the same time
     load = dispatch.Kernel._load

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         train_from_iterator as train_from_iterator,
     )
     from bpejit.verification.verify import verify as verify
-    from bpejit.warmup import warmup as warmup
+    from bpejit.warm_kernels import warmup as warmup
 
 __version__ = "0.1.0"
 
@@ -83,7 +83,7 @@ _MODULES = {
         "bpejit.training.tracing": ("explain",),
         "bpejit.training.train": ("find_chunk_boundaries", "train", "train_bpe", "train_from_counts", "train_from_iterator"),
         "bpejit.verification.verify": ("verify",),
-        "bpejit.warmup": ("warmup",),
+        "bpejit.warm_kernels": ("warmup",),
     }.items()
     for name in names
 }

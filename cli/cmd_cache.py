@@ -24,7 +24,7 @@ def warmup_command() -> None:
         bpejit warmup
     """
     from bpejit.jit.listening import prepare_with, run_preparation
-    from bpejit.warmup import warmup
+    from bpejit.warm_kernels import warmup
 
     begun = time.perf_counter()
     with watch() as progress:

@@ -147,7 +147,7 @@ class Progress(ProgressBar):
     def compile_first(self, *, others: bool = False) -> None:
         """Compile what the first commands need, or all kernels, with a bar, if some of what the first need may be missing."""
         from bpejit.jit.dispatch import find_storing_problem, is_first_run
-        from bpejit.warmup import compile_first
+        from bpejit.warm_kernels import compile_first
 
         if not is_first_run():
             if find_storing_problem() is None:

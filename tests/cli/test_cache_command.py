@@ -100,7 +100,7 @@ def test_summary_of_first_run(unusable, root, monkeypatch, tmp_path):
         monkeypatch.setenv("BPEJIT_CACHE", "0")
 
     nothing = new_kernel()
-    module = importlib.import_module("bpejit.warmup")
+    module = importlib.import_module("bpejit.warm_kernels")
 
     def warmup(part=None):
         compiled = nothing(1)
@@ -158,7 +158,7 @@ def test_kernels_are_prepared_if_one_is_missing(monkeypatch):
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
 def test_first_kernels_are_compiled_unless_they_are_marked(root, monkeypatch, capsys):
     monkeypatch.setattr(dispatch.shipped, "is_available", lambda: False)
-    warmup_module = importlib.import_module("bpejit.warmup")
+    warmup_module = importlib.import_module("bpejit.warm_kernels")
     progress_module = importlib.import_module(f"{MODULE}.progress")
     ran = []
     monkeypatch.setattr(warmup_module, "warmup", ran.append)
@@ -169,7 +169,7 @@ def test_first_kernels_are_compiled_unless_they_are_marked(root, monkeypatch, ca
     (folder / "one.o").write_bytes(b"")  # an earlier run was interrupted
     progress = progress_module.Progress()
     progress.compile_first()
-    assert ran == ["from bpejit.warmup import warmup; warmup('encoding')", "training", "encoding"]
+    assert ran == ["from bpejit.warm_kernels import warmup; warmup('encoding')", "training", "encoding"]
     assert progress.compile_seconds > 0
     assert "this may take a minute" in capsys.readouterr().err
     later = progress_module.Progress()
@@ -183,7 +183,7 @@ def test_first_kernels_are_compiled_unless_they_are_marked(root, monkeypatch, ca
     assert len(ran) == 6
     monkeypatch.setattr(cache.fingerprint, "of_sources", lambda: "of a third version")
     progress.compile_first(others=True)
-    processes = [f"from bpejit.warmup import warmup; warmup({part!r})" for part in ("encoding", "others")]
+    processes = [f"from bpejit.warm_kernels import warmup; warmup({part!r})" for part in ("encoding", "others")]
     assert ran[6:] == [*processes, "training", "encoding", "others"]
 
 

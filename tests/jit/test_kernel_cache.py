@@ -89,12 +89,12 @@ def run():
     from bpejit.kernels.inspection.amounts import count_ids
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
 
-importlib.import_module("bpejit.warmup")._warm_others = run  # `bpejit.warmup` is the function
+importlib.import_module("bpejit.warm_kernels")._warm_others = run
 """
 """A module `sitecustomize`, which each Python process imports first: the part `others`, compiled in 20 s, has one kernel."""
 
 MEANWHILE = """
-from bpejit.warmup import compiling_meanwhile, warmup
+from bpejit.warm_kernels import compiling_meanwhile, warmup
 with compiling_meanwhile("others"):
     pass
 print(warmup("others")[0])
@@ -103,7 +103,7 @@ print(warmup("others")[0])
 LATER = """
 import bpejit
 from bpejit.jit import dispatch
-from bpejit.warmup import warmup
+from bpejit.warm_kernels import warmup
 warmup("training")
 warmup("encoding")
 loaded = {kernel.__qualname__: kernel.signatures for kernel in dispatch.KERNELS}
@@ -139,7 +139,7 @@ def test_another_process_compiles_meanwhile(tmp_path):
     assert run(MEANWHILE) == "0"
     assert len(list((tmp_path / "cache").rglob("*.o"))) == 1
     shutil.rmtree(tmp_path / "cache")
-    told = run('from bpejit.warmup import warmup; print(warmup("others", progress=print)[0])').splitlines()
+    told = run('from bpejit.warm_kernels import warmup; print(warmup("others", progress=print)[0])').splitlines()
     assert told == [f"compile {n} None kernels" for n in (0, 1)] + ["1"], "it would have been compiled here"
 
 
@@ -151,7 +151,7 @@ def test_first_training_compiles_encoding_kernels(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
     told = []
-    module = importlib.import_module("bpejit.warmup")  # `bpejit.warmup` is the function
+    module = importlib.import_module("bpejit.warm_kernels")
     monkeypatch.setattr(module, "compiling_meanwhile", lambda part, waiting: nullcontext(told.append(part)))
     module.compile_first(lambda done, total: told.append((done, total)))
     assert told[1] == "encoding"

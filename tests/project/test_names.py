@@ -8,12 +8,15 @@ import importlib
 import inspect
 import re
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from conftest import ROOT
+
+import bpejit
 
 FILES = [path for folder in ("bpejit", "cli") for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -137,6 +140,13 @@ def test_public_names_are_unique() -> None:
     clashes = {name: found for name, found in homes.items() if len(found) > 1 and found not in SAME_MODULES}
     assert {name: found for name, found in clashes.items() if name not in SAME_NAME} == {}
     assert set(SAME_NAME) <= set(clashes)  # no exception is outdated
+
+
+def test_public_names_are_not_modules() -> None:
+    """An import of a module becomes an attribute of its package, which would hide the function of the same name."""
+    names = [name for name in bpejit.__all__ if name != "subword"]
+    assert "warmup" in names
+    assert [name for name in names if find_spec(f"bpejit.{name}")] == []
 
 
 def test_file_names_are_unique() -> None:

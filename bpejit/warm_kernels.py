@@ -112,7 +112,7 @@ def compiling_meanwhile(part: str, waiting: Callable[[], object] = lambda: None)
     if not is_first_run():
         yield
         return
-    code = f"from bpejit.warmup import warmup; warmup({part!r})"
+    code = f"from bpejit.warm_kernels import warmup; warmup({part!r})"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
