@@ -31,12 +31,13 @@ _MODULES = (
     "encoder.py",
     "encoder_cache.py",
     "encoder_tables.py",
+    "symbol_tables.py",
     "workspace.py",
     "../arrays.py",
     "../jit/stored_arrays.py",
     "../model.py",
     "../packed_tokens.py",
-    "../formats/ranked_merges.py",
+    *(f"../formats/{name}.py" for name in ("ranked_merges", "vocabulary_arrays")),
 )
 
 

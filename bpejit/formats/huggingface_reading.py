@@ -74,14 +74,15 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     beside = file.parent if with_settings and has_settings(file.parent) else None
-    described = (hashlib.sha256(data).hexdigest(), unicode, () if beside is None else settings_bytes(beside))
-    stored = load_stored(repr(described).encode())
+    settings = () if beside is None else settings_bytes(beside)
+    described = repr((hashlib.sha256(data).hexdigest(), unicode, settings)).encode()
+    stored = load_stored(described)
     try:
         if stored is not None:
             model, _ = stored
         else:
             model = _parse(data, file, beside, unicode)
-            store_parsed(repr(described).encode(), model, {})
+            store_parsed(described, model, {})
         if beside is not None:
             warn_of_rebuilt(model, file, class_of(beside))
         return model
@@ -97,7 +98,8 @@ def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:
     if found is not None:
         with suppress(TokenizerFormatError):  # an error of the whole file is raised below
             content = parse_json(rest, file, error=TokenizerFormatError, hook=distinct_fields)
-            if content["model"]["merges"] == []:
+            model = content.get("model") if isinstance(content, dict) else None
+            if isinstance(model, dict) and model.get("merges") == []:
                 return _with_settings(content, beside, unicode, found)
     content = parse_json(data, file, error=TokenizerFormatError, hook=distinct_fields)
     return _with_settings(content, beside, unicode, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from conftest import data_text
 
 from bpejit import Tokenizer, train
-from bpejit.encoding import encoder_cache
+from bpejit.encoding import encoder_cache, encoder_tables
 from bpejit.encoding.cache_budget import DEFAULT_BYTES, process_budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
@@ -233,3 +234,10 @@ def test_nothing_is_stored_without_sources(folder: Path, trained: Model, monkeyp
     shutil.rmtree(folder)
     assert encoded(trained) == expected
     assert not folder.exists()
+
+
+def test_the_modules_that_build_tables_identify_them() -> None:
+    source = Path(encoder_tables.__file__).read_text(encoding="utf-8")
+    imported = re.findall(r"^from bpejit\.encoding\.(\w+)", source, re.MULTILINE)
+    assert imported
+    assert {"encoder_tables.py", *(f"{name}.py" for name in imported)} <= {*encoder_cache._MODULES}

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer as HuggingFace
 import bpejit
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats import vocabulary_arrays
+from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.packed_tokens import PackedTokens
 
@@ -69,6 +70,32 @@ def test_a_second_load_reads_the_stored_model(file: Path, tmp_path: Path, monkey
     assert isinstance(again.model.tokens, PackedTokens)
     assert again.model == tokenizer.model
     check(again, file)
+
+
+def test_a_large_file_has_the_model_of_a_small_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = bpejit.load(file).model
+    monkeypatch.setattr(vocabulary_arrays, "_LEAST_BYTES", 0)
+    found = bpejit.load(file).model
+    assert found == expected
+    assert (found.sha256, found.file_sections) == (expected.sha256, expected.file_sections)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *('[{"merges": []}]', '{"merges": []}', '{"model": [], "merges": []}', '{"model": {"merges": []}}', '["merges": []'),
+        *('{"model": {"merges": [["a", "b"]], "merges": 1}}', '{"model": {"vocab": {}, "merges": [["a", "b"]]}}'),
+    ],
+)
+def test_a_large_file_has_the_errors_of_a_small_one(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(TokenizerFormatError) as expected:
+        read_tokenizer_json(path)
+    monkeypatch.setattr(vocabulary_arrays, "_LEAST_BYTES", 0)
+    with pytest.raises(TokenizerFormatError) as found:
+        read_tokenizer_json(path)
+    assert str(found.value) == str(expected.value)
 
 
 def test_the_sections_can_be_written_without_those_of_the_source(file: Path, tmp_path: Path) -> None:
