@@ -20,6 +20,7 @@ from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
+from bpejit.encoding.symbol_tables import find_lengths
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import warn_user
 from bpejit.kernels.common.integer_lists import list_of
@@ -296,11 +297,12 @@ class Codec:
             data = encode_utf8(text) if isinstance(text, str) else text
             symbols = self.model.symbols
             # Then an id does not tell how many bytes it covers.
-            aligns = symbols is not None and (symbols.unknown is not None or bool(symbols.shared))
+            aligns = self.model.decoder != "" or (symbols is not None and (symbols.unknown is not None or bool(symbols.shared)))
             if not isinstance(pipeline, Splitter) and (aligns or not pipeline.is_noop(data)):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
-                return token_offsets(ids, encoder.lengths_in(ids, prepared), [text], prepared), prepared
+                lengths = find_lengths(self.model, ids, encoder.token_lengths(ids), prepared)
+                return token_offsets(ids, lengths, [text], prepared), prepared
         ids = self.encode(text, allowed_special, disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 

@@ -12,9 +12,9 @@ import json
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
-from bpejit.encoding.symbol_tables import symbol_ids, symbol_rules
+from bpejit.encoding.symbol_tables import internal_ids, internal_rules
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.ranked_merges import MergeRules, find_places, make_rule_tables, ranked_rules
+from bpejit.formats.ranked_merges import find_places, make_rule_tables
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import (
@@ -22,7 +22,6 @@ from bpejit.kernels.encoding import (
     character_joins,
     merge_rules,
     span_encoding as kernels,
-    symbol_parts,
     token_derivations,
 )
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
@@ -67,11 +66,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         If there are too many ids or merges for the tables.
     """
     check_ids(model)
-    if model.symbols is not None:
-        internal: list[bytes] = []
-        strings, listed = symbol_rules(model)
-    else:
-        internal, strings, listed = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
+    strings, listed = internal_rules(model)
     n_ranks = int(listed[-1].max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -85,12 +80,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
-    if model.symbols is not None:
-        ids, *parts = symbol_ids(model, strings)
-    else:
-        ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], np.uint32)
-        ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
-        parts = [np.zeros(0, np.uint32), np.array([kernels.NO_ID, symbol_parts.NOT_FUSED, True], np.uint32)]
+    ids, *parts = internal_ids(model, strings)
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     return EncoderTables(
@@ -102,24 +92,6 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         *nothing,
         *parts,
     )
-
-
-def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, MergeRules]:
-    """Return the internal tokens, as a list and packed, and the rules of a model with a list of merges."""
-    # One internal token per distinct result, since two merges may produce the same bytes.
-    internal = {bytes([byte]): byte for byte in range(256)}
-    merged = [left + right for left, right in model.merges]
-    for token in merged:
-        internal.setdefault(token, len(internal))
-    n = len(merged)
-    # A token that no merge produces never occurs, and neither do its pairs.
-    lefts = np.fromiter((internal.get(left, -1) for left, _ in model.merges), np.int32, n)
-    rights = np.fromiter((internal.get(right, -1) for _, right in model.merges), np.int32, n)
-    made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
-    known = (lefts >= 0) & (rights >= 0)
-    ranks = np.flatnonzero(known).astype(np.int32)
-    tokens = list(internal)
-    return tokens, ByteStrings.from_list(tokens), (lefts[known], rights[known], made[known], ranks)
 
 
 def make_whole_tokens(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
@@ -250,7 +222,7 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
     """
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings, numbers = pack_tokens(model.tokens)
-    texts = [*map(special_bytes, model.special_tokens if model.symbols is None else decoded_specials(model))]
+    texts = [*map(special_bytes, decoded_specials(model))]
     unused = model.unused_tokens
     others = [*unused, *model.special_tokens.values()]  # the last of several with one id counts
     texts = [*unused.values(), *texts]

@@ -1,8 +1,8 @@
-"""The merge rules and ids of models with `symbols`, whose pre-tokens do not begin as bytes with a token each.
+"""The merge rules and ids of the internal tokens of a model.
 
-Merging begins with bytes in every model. Here the merges that make characters come first, byte after byte, so that each
-character of the vocabulary is one internal token before a merge of the model occurs. The mark of the last symbol of a
-pre-token, which files write as a suffix such as `</w>`, is the byte WORD_END, and belongs to the character before it.
+Merging begins with bytes in every model. If pre-tokens begin as characters, the merges that make these come first, byte after
+byte, so that each character of the vocabulary is one internal token before a merge of the model occurs. The mark of the last
+symbol of a pre-token, which files write as a suffix such as `</w>`, is the byte WORD_END, and follows the character before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
-from bpejit.formats.ranked_merges import MergeRules
+from bpejit.formats.ranked_merges import MergeRules, ranked_rules
 from bpejit.formats.vocabulary_arrays import every_token, index_strings, merge_indexes
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.encoding import symbol_parts
@@ -41,12 +41,14 @@ _WIDTHS = np.repeat([1, 0, 2, 3, 4], [0x80, 0x42, 0x1E, 0x10, 0x10])
 """The length of a character by its first byte; 0 if none begins with it."""
 
 
-def symbol_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
-    """Return the internal tokens of a model with symbols, and its rules."""
-    assert model.symbols is not None
+def internal_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
+    """Return the internal tokens of a model, and its rules."""
+    by_character = model.symbols is not None and model.symbols.characters
+    if model.ranked and not by_character:
+        return ranked_rules(model.tokens)
     internal = {bytes([byte]): byte for byte in range(_N_BYTES)}
     rules: list[tuple[int, int, int, int]] = []
-    for character in _characters(model):
+    for character in _characters(model, model.symbols) if model.symbols is not None else ():
         for size in range(1, len(character)):
             left, right = character[:size], character[size : size + 1]
             if left + right not in internal:
@@ -63,11 +65,9 @@ def symbol_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
 
 def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[ByteStrings, Array]:
     """Return the internal tokens with the results of a list of merges, and left, right, result and rank of each, int32."""
-    suffix = model.symbols.word_end.encode() if model.symbols is not None else b""
     strings, _ = every_token(model)
     lefts, rights = merge_indexes(model.merges, strings)
-    if suffix:
-        strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
+    strings = _marked_tokens(strings, model.symbols)
     made = index_strings(strings, PackedMerges(strings, lefts, rights).made(), 1)
     numbers = np.full(len(strings), -1, np.int32)
     known = index_strings(strings, internal, 1)
@@ -108,30 +108,36 @@ def marked(token: bytes, suffix: bytes) -> bytes:
     return token[: -len(suffix)] + _WORD_END if suffix and token.endswith(suffix) and token != suffix else token
 
 
-def _characters(model: Model) -> list[bytes]:
+def _marked_tokens(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
+    """Return tokens with the mark in place of the suffix."""
+    if symbols is None or not symbols.word_end:
+        return strings
+    suffix = symbols.word_end.encode()
+    return ByteStrings.from_list([marked(token, suffix) for token in strings])
+
+
+def _characters(model: Model, symbols: Symbols) -> list[bytes]:
     """Return the characters of the vocabulary with several bytes, and all characters with the mark."""
-    assert model.symbols is not None
-    suffix = model.symbols.word_end.encode()
-    strings, _ = every_token(model)
-    if suffix:
-        strings = ByteStrings.from_list([marked(token, suffix).removesuffix(_WORD_END) for token in strings])
+    strings = _marked_tokens(every_token(model)[0], symbols)
+    if symbols.word_end:
+        strings = ByteStrings.from_list([token.removesuffix(_WORD_END) for token in strings])
     lengths = np.diff(strings.starts)
-    widths_of = _WIDTHS if model.symbols.characters else np.ones(_N_BYTES, np.int64)
+    widths_of = _WIDTHS if symbols.characters else np.ones(_N_BYTES, np.int64)
     leads = strings.pool[np.minimum(strings.starts[:-1], strings.pool.size - 1)]
     found = {strings[index] for index in np.flatnonzero((lengths > 0) & (lengths == widths_of[leads])).tolist()}
-    if suffix:
+    if symbols.word_end:
         found |= {symbol + _WORD_END for symbol in found}
     return sorted(one for one in found if len(one) > 1)
 
 
-def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array]:
+def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array]:
     """Return the id of each internal token, and `parts` and `part_limits` (see `symbol_parts`).
 
     Parameters
     ----------
     model : Model
     internal : ByteStrings
-        As from `symbol_rules`.
+        As from `internal_rules`.
 
     Returns
     -------
@@ -140,13 +146,12 @@ def symbol_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array
     part_limits : uint32 [3]
     """
     symbols = model.symbols
-    assert symbols is not None
-    suffix = symbols.word_end.encode()
     strings, numbers = every_token(model)
-    if suffix:
-        strings = ByteStrings.from_list([marked(token, suffix) for token in strings])
-    found = index_strings(strings, internal, 1)
+    found = index_strings(_marked_tokens(strings, symbols), internal, 1)
     ids = np.where(found < 0, -1, numbers[found])
+    if symbols is None:
+        limits = np.array([NO_ID, symbol_parts.NOT_FUSED, True], np.uint32)
+        return np.where(ids < 0, NO_ID, ids).astype(np.uint32), np.zeros(0, np.uint32), limits
     if symbols.byte_ids:
         ids[:_N_BYTES] = np.where(found[:_N_BYTES] < 0, symbols.byte_ids, ids[:_N_BYTES])
     first = model.vocab_size
@@ -209,11 +214,12 @@ def find_symbols(model: Model) -> Callable[[bytes, Array | None], Array]:
 def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenizedText) -> Array:
     """Return the number of bytes of a prepared text that each of its ids covers, as int64 [ids].
 
-    `lengths` are those of the tokens. A suffix is one byte in the text, an added token has the length of its span, an unknown
-    id covers one symbol, or all adjacent ones of a pre-token, and an id with several tokens the one that the text has.
+    `lengths` are those of the decoded ids. A suffix is one byte in the text, an added token has the length of its span, an
+    unknown id covers one symbol, or all adjacent ones of a pre-token, and an id with several tokens the one that the text has.
     """
-    symbols = model.symbols
-    assert symbols is not None
+    if model.symbols is None and not model.decoder:
+        return lengths
+    symbols = model.symbols or Symbols(characters=False)
     suffix = symbols.word_end.encode()
     if suffix:
         ended = [number for number, token in model.tokens.items() if marked(token, suffix) != token]
@@ -234,9 +240,10 @@ def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenize
         within = np.cumsum(~is_mark)[ends - 1]
         known[without] = find_symbols(model)(np.frombuffer(data, np.uint8)[without].tobytes(), within)
         known[:-1][is_mark] = True
-    several: dict[int, list[bytes]] = {}
+    met = {number: model.tokens.get(number) for number in {*ids[places].tolist()}}
+    several = {number: [marked(token, suffix)] for number, token in met.items() if token is not None}
     for token, number in symbols.shared.items():
-        several.setdefault(number, [marked(model.tokens[number], suffix)]).append(marked(token, suffix))
+        several.setdefault(number, []).append(marked(token, suffix))
 
     def continues(at: int) -> bool:
         if symbols.fuses_unknown:

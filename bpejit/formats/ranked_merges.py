@@ -39,26 +39,23 @@ MergeRules = tuple[Array, Array, Array, Array]
 """Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
 
 
-def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[list[bytes], ByteStrings, MergeRules]:
+def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[ByteStrings, MergeRules]:
     """Return the merge rules of a ranked model: all ways to form a token from two others have the token's rank.
 
     Returns
     -------
-    internal : list of bytes
-        The bytes, then the other tokens in order of rank; a token's index is its internal id.
     strings : ByteStrings
-        The same as arrays.
+        The bytes, then the other tokens in order of rank; a token's index is its internal id.
     rules : MergeRules
     """
-    internal = [bytes([byte]) for byte in range(256)]
-    internal += [token for token in in_order(tokens) if len(token) > 1]
-    strings = ByteStrings.from_list(internal)
-    slots = np.zeros(4 << len(internal).bit_length(), np.int32)
+    longer = [token for token in in_order(tokens) if len(token) > 1]
+    strings = ByteStrings.from_list([*(bytes([byte]) for byte in range(256)), *longer])
+    slots = np.zeros(4 << len(strings).bit_length(), np.int32)
     capacity = strings.pool.size
     lefts, rights, merged = (np.empty(capacity, np.int32) for _ in range(3))
     n = token_derivations.list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
     merged = merged[:n].copy()
-    return internal, strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
+    return strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
 
 
 def make_rule_tables(rules: MergeRules, byte_pairs: Array) -> RuleTables:
@@ -117,7 +114,8 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
     >>> recover_merges({**{byte: bytes([byte]) for byte in range(256)}, 256: b"ab", 257: b"abc", 258: b"xyz"})
     ([(b'a', b'b'), (b'ab', b'c')], [b'xyz'])
     """
-    internal, strings, listed = ranked_rules(tokens)
+    strings, listed = ranked_rules(tokens)
+    internal = list(strings)
     rules = make_rule_tables(listed, np.full(1 << 16, merge_rules.NO_RANK, np.uint32))
     splits = np.zeros(len(internal), np.uint64)
     scratch = np.zeros(2 * max(map(len, internal)), np.uint32)
@@ -131,7 +129,8 @@ def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
 
 def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
     """Return every way to form a token from two others, ordered by the ranks of the token and of the left one."""
-    internal, _, (lefts, rights, merged, _) = ranked_rules(tokens)
+    strings, (lefts, rights, merged, _) = ranked_rules(tokens)
+    internal = list(strings)
     ids = {token: token_id for token_id, token in tokens.items()}
     rank = np.array([ids.get(token, -1) for token in internal])
     # A byte that is not in the vocabulary occurs in no pair.

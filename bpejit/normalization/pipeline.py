@@ -125,7 +125,8 @@ class TextPipeline:
             and (plain or symbols is not None)
             and not self._word_end
             and not self._pretokenizer.removes_space
-            and (not self._pretokenizer.prefix or symbols is not None)
+            and (not self._prefix or symbols is not None)
+            and (not (self._prefix or self._prepends) or known is None or known(b" ", None).all())
             and self._normalizer.forms is not None
             and self._normalizer.space in ("", self._space)
             and (not changed or symbols is not None)
