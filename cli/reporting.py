@@ -228,8 +228,20 @@ def write_report(fields: Mapping[str, Any], rows: Callable[[], Iterable[tuple[st
 
 
 def write_table(rows: Iterable[tuple[str, str]], width: int = 16) -> None:
-    """Write names and values in two columns to standard output."""
+    """Write names and values in two columns to standard output; on a terminal, long values go on in the second one."""
+    if sys.stdout.isatty():
+        rows = _wrapped(rows, width)
     write_lines(f"{name:<{width}}{value}" for name, value in rows)
+
+
+def _wrapped(rows: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for name, value in rows:
+        lines = Text(visible(value)).wrap(console, max(console.width - width, width), overflow="fold")
+        yield from ((("" if number else name), line.plain) for number, line in enumerate(lines))
 
 
 def check_json_output(out: str, option: str = "--out") -> None:

@@ -92,7 +92,8 @@ class MergeTrace:
             if number:
                 yield "", []
             for label, items in rows:
-                for part, line in enumerate(_wrapped(items, mark)):
+                shown = [_fitting(item, mark) for item in items] if label == "words" else items
+                for part, line in enumerate(_wrapped(shown, mark)):
                     yield "" if part else label, line
 
     def __repr__(self) -> str:
@@ -164,6 +165,15 @@ def _others(number: int, what: str) -> list[Item]:
 def plain_line(label: str, items: Sequence[Item], mark: str) -> str:
     """Return a line of `MergeTrace.lines` as text."""
     return f"{label:<{LABEL_WIDTH}}{GAP.join(item.plain(mark) for item in items)}".rstrip()
+
+
+def _fitting(item: Item, mark: str) -> Item:
+    """Return a word as it has space in a line: with all of its tokens, or the first ones and dots."""
+    fitting, kept = item, min(len(item.tokens), WIDTH)
+    while kept > 1 and display_width(fitting.plain(mark)) > WIDTH:
+        kept -= 1
+        fitting = item._replace(tokens=item.tokens[:kept], after=f" ...{item.after}")
+    return fitting
 
 
 def _wrapped(items: list[Item], mark: str) -> Iterator[list[Item]]:

@@ -119,8 +119,8 @@ class TrainOptions(ModelOptions, Saving, total=False):
     """All options of `train`."""
 
 
-class ExplainOptions(MergeChoices, SymbolOptions, SplitSettings, ReadingOptions, Sampling, ProgressOption, total=False):
-    """The options of `explain`."""
+class Explained(TypedDict, total=False):
+    """What `explain` learns from, and for how long."""
 
     text: Annotated[
         str | bytes | None,
@@ -137,6 +137,12 @@ class ExplainOptions(MergeChoices, SymbolOptions, SplitSettings, ReadingOptions,
         ),
     ]
     merges: Annotated[int, Option(10, "Largest number of merges.", "Largest number of merges.", least=0)]
+
+
+class ExplainOptions(
+    Explained, MergeChoices, SymbolOptions, SplitSettings, ReadingOptions, Sampling, ProgressOption, total=False
+):
+    """The options of `explain`."""
 
 
 class CountsTraining(LearningOptions, Workers, ProgressOption, total=False):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import os
 import re
@@ -11,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 from conftest import ROOT, data_text, small
-from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, invoke, run
+from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, MODULE, invoke, run
 
 import bpejit
 
@@ -357,3 +359,23 @@ def test_progress_bar_on_terminal(trained, tmp_path, no_color):
 def test_info_shows_runs_as_a_number(tmp_path):
     bpejit.train_from_iterator([" " * 64] * 9, vocab_size=262, pattern=r"\s+", special_tokens=[]).save(tmp_path / "tk")
     assert "' ' x 64 (64 bytes)" in invoke("info", tmp_path / "tk").stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_rows_on_a_terminal_are_wrapped(monkeypatch, stream):
+    """Elsewhere a row is a line, whatever its length, for programs that read it."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stdout", stream())
+    rows = [("tokens", "'中文' (6 bytes), ' ' x 64"), ("sha256", "0123456789" * 3), ("none", "")]
+    importlib.import_module(f"{MODULE}.reporting").write_table(rows)
+    lines = sys.stdout.getvalue().splitlines()
+    if stream is io.StringIO:
+        assert lines == [f"{name:<16}{value}" for name, value in rows]
+    else:
+        assert [line[:16].strip() for line in lines] == ["tokens", "", "sha256", "", "none"]
+        assert [line[16:].rstrip() for line in lines] == ["'中文' (6 bytes), ' ' x", "64", rows[1][1][:24], "456789", ""]

@@ -54,6 +54,16 @@ def test_lines_are_wrapped_and_long_rows_are_cut() -> None:
     assert "\x1b" not in text
 
 
+def test_long_words_are_cut() -> None:
+    text = explained("--words", f"{'ab' * 400}=3,ab=2,hug=1", "--merges", "1")
+    assert max(map(len, text.splitlines())) <= 80
+    first, *_, rest = [line for line in text.splitlines() if line.startswith("words")]
+    assert re.match(r"words     (a│b│)+a(│b)? \.\.\. 3", first)
+    assert re.match(r"words     (ab│)+ab \.\.\. 3", rest)
+    assert "ab" * 300 not in text
+    assert bpejit.explain(words={"ab" * 400: 3}, merges=0).to_dict()["words"][0]["tokens"] == ["a", "b"] * 400
+
+
 def test_colors() -> None:
     colored = explained(*WORDS, "--merges", "1", "--color", "always")
     plain = [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", colored).splitlines()]
