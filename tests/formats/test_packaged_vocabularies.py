@@ -6,6 +6,7 @@ These comparisons run without the optional data; those with further vocabularies
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -84,3 +85,29 @@ def test_tekken() -> None:
         ids = ours.encode_array(text)
         assert np.array_equal(ids, theirs.encode_to_numpy(text, disallowed_special=()) + n_special)
         assert ours.decode(ids) == text
+
+
+def test_clip() -> None:
+    """OpenAI's merges, which mark the ends of words, compared with `tokenizers` put together as `transformers` does."""
+    tokenizers = pytest.importorskip("tokenizers")
+    path = packaged("open_clip/bpe_simple_vocab_16e6.txt.gz")
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    merges = [tuple(line.split()) for line in lines[1 : 49_152 - 256 - 2 + 1]]
+    characters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    marked = [character + "</w>" for character in characters]
+    start = "<|startoftext|>"
+    vocab = {token: number for number, token in enumerate([*characters, *marked, *map("".join, merges), start, END])}
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, merges, end_of_word_suffix="</w>", unk_token=END))
+    steps = tokenizers.normalizers
+    theirs.normalizer = steps.Sequence([steps.NFC(), steps.Replace(tokenizers.Regex(r"\s+"), " "), steps.Lowercase()])
+    words = tokenizers.Regex(r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
+    splits = tokenizers.pre_tokenizers
+    theirs.pre_tokenizer = splits.Sequence(
+        [splits.Split(words, "removed", invert=True), splits.ByteLevel(add_prefix_space=False)]
+    )
+    theirs.add_special_tokens([start, END])
+    ours = bpejit.load(path)
+    assert len(ours) == len(vocab) == 49_408
+    assert ours.encode("A photo of a cat") == [320, 1125, 539, 320, 2368]  # as in examples of CLIP
+    for text in texts():
+        assert ours.encode(text) == theirs.encode(text).ids
