@@ -47,7 +47,7 @@ _MODULES = (
     *("folder.py", "huggingface_reading.py", "reading_symbols.py", "settings_beside.py", "vocabulary_arrays.py"),
     *("../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py", "../splitting/joining.py"),
     *(f"../normalization/{name}.py" for name in ("byte_characters", "json_fields", "normalizers", "pipeline", "symbols")),
-    *(f"../normalization/{name}.py" for name in ("decoders", "pipeline_config", "pretokenizers")),
+    *(f"../normalization/{name}.py" for name in ("decoders", "pipeline_config", "pretokenizers", "symbol_marks")),
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from bpejit.arrays import Array, distinct, padded_text, starts_of
+from bpejit.arrays import Array, padded_text, starts_of
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
@@ -24,7 +24,8 @@ from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.normalizers import WHITE_SPACE, make_normalizer
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.normalization.pretokenizers import PREFIX_SPACE, WHOLE, make_pretokenizer
-from bpejit.normalization.symbols import WORD_END, Symbols
+from bpejit.normalization.symbol_marks import SymbolMarks
+from bpejit.normalization.symbols import Symbols
 from bpejit.normalization.unicode_forms import STARTS
 from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.presets import stages_of
@@ -68,6 +69,8 @@ class TextPipeline:
         The tokens that prevent cuts; their lengths determine the windows that are searched for a cut.
     direct : Splitter, optional
         Splits text that the pipeline does not change; None if such text cannot be recognized.
+    changes_added : bool
+        True if normalization changes added tokens, which then count as their normalized text.
     """
 
     def __init__(
@@ -90,8 +93,8 @@ class TextPipeline:
             unicode=unicode,
         )
         self._space = symbols.space if symbols is not None else ""
-        self._word_end = symbols is not None and symbols.word_end != ""
         self._known = known
+        self._marks = SymbolMarks(symbols, known, level=self._pretokenizer.level)
         self._prepends = self._normalizer.prepends
         self._prefix = self._pretokenizer.prefix
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
@@ -105,8 +108,7 @@ class TextPipeline:
         # Patterns of `Metaspace` divide text in which a space is a space.
         patterns = self._pretokenizer.patterns if self._pretokenizer.space in ("", self._space) else None
         self._joins = patterns == (WHOLE,) and pattern is not None
-        if patterns == (WHOLE,) and pattern is not None:
-            patterns = stages_of(pattern)
+        patterns = stages_of(pattern) if self._joins and pattern is not None else patterns
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
         # Patterns that have no automaton together are applied one after the other, if each of them has one.
         self._stages = [] if self._splitter is None else [self._splitter]
@@ -115,43 +117,42 @@ class TextPipeline:
             self._stages = stages if all(one.automaton is not None for one in stages) else self._stages
         self.direct: Splitter | None = None
         changed = {text: content for text, content in contents.items() if content != text}
-        self._changes_added = len(changed) > 0
+        self.changes_added = len(changed) > 0
         # Texts that certainly have none of them lack what is left of each without spaces.
         self._changed = StringFinder([content.strip(f" {self._space}").encode() or b" " for content in changed.values()])
-        plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
-        if (
-            self._splitter is not None
-            and self._splitter.automaton is not None
-            and (plain or symbols is not None)
-            and not self._word_end
-            and not self._pretokenizer.removes_space
-            and (not self._prefix or symbols is not None)
-            and (not (self._prefix or self._prepends) or known is None or known(b" ", None).all())
-            and self._normalizer.forms is not None
-            and self._normalizer.space in ("", self._space)
-            and (not changed or symbols is not None)
-            and not overlap(first, later)
-        ):
-            self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens if text not in changed])
+        self._plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
+        unchanged = [_bytes(text) for text in added_tokens if text not in changed]
+        if self._splitter is not None and self._leaves_text(symbols) and not overlap(first, later):
+            self.direct = Splitter(self._splitter.pattern, unchanged)
         # Text may be cut where it is divided, if no space is inserted before what follows.
-        self._cuts = self.direct is not None and plain and not (changed or self._prefix or self._prepends)
-        self._plain = plain
-        self._added = StringFinder([_bytes(text) for text in added_tokens if text not in changed])
+        self._cuts = self.direct is not None and self._plain and not (changed or self._prefix or self._prepends)
+        self._added = StringFinder(unchanged)
         self._spaced = any(" " in text or (self._space and self._space in text) for text in added_tokens)
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self._cuts else first))
         self._finder = self.direct.finder if self.direct is not None and self._cuts else SpecialTokenFinder(self.special_tokens)
         self._margin = max(4, self._finder.longest)
         self._cut_after = _find_cut_tokens(first, unicode)
 
+    def _leaves_text(self, symbols: Symbols | None) -> bool:
+        """Return True if there is text that the pipeline only splits, and it can be recognized."""
+        inserts = self._prefix or self._prepends
+        if symbols is None and (inserts or self.changes_added or not self._plain):
+            return False
+        if inserts and self._known is not None and not self._known(b" ", None).all():
+            return False
+        return (
+            self._splitter is not None
+            and self._splitter.automaton is not None
+            and not self._marks.suffix
+            and not self._pretokenizer.removes_space
+            and self._normalizer.forms is not None
+            and self._normalizer.space in ("", self._space)
+        )
+
     @property
     def is_plain_split(self) -> bool:
         """True if the pipeline is equivalent to a splitter."""
         return self._cuts and not self._normalizer.changes and self._known is None and not self._space
-
-    @property
-    def changes_added(self) -> bool:
-        """True if normalization changes added tokens, which then count as their normalized text."""
-        return self._changes_added
 
     @property
     def pattern(self) -> Pattern | None:
@@ -329,21 +330,21 @@ class TextPipeline:
                 spaces = np.repeat(_IS_SPACE[code_points(part.text)], widths(part.text))
             if self._joins and self._known is not None:
                 # Tokens may cross what is removed.
-                data, _, covered = self._symbols_of(data, np.array([len(data)]), sources)
+                data, _, covered = self._marks.apply(data, np.array([len(data)]), sources)
                 return data, self._split(data), covered
-            return self._symbols_of(data, self._split(data), sources, spaces)
+            return self._marks.apply(data, self._split(data), sources, spaces)
         pieces, aligned = self._pretokenizer.pieces(part, first=first)
         joined = "".join(pieces)
         lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
         sources = None if part.sources is None else concatenated(piece.of for piece in aligned)
         if self._pretokenizer.level:  # in GPT-2's byte characters, one for each byte
-            return self._symbols_of(decode_byte_characters(joined), np.cumsum(lengths).astype(np.uint32), sources)
+            return self._marks.apply(decode_byte_characters(joined), np.cumsum(lengths).astype(np.uint32), sources)
         if self._space:
             joined = joined.replace(self._space, " ")
         starts = starts_of(widths(joined))
         data = joined.encode("utf-8", "surrogateescape")
         sources = None if sources is None else np.repeat(sources, np.diff(starts))
-        return self._symbols_of(data, starts[np.cumsum(lengths)].astype(np.uint32), sources)
+        return self._marks.apply(data, starts[np.cumsum(lengths)].astype(np.uint32), sources)
 
     def _split(self, data: bytes) -> Array:
         """Return the ends of the spans of a text without added tokens."""
@@ -352,46 +353,6 @@ class TextPipeline:
         for stage in self._stages[1:]:
             ends = stage.split_within(text, ends)
         return ends
-
-    def _units(self, text: Array) -> Array:
-        """Return the number of bytes that each byte has in Hugging Face tokenizers, int64 [bytes]."""
-        units = np.ones(text.size, np.int64)
-        if self._pretokenizer.level:
-            units[(text - np.uint8(33)) >= 94] = 2  # byte characters that are not ASCII
-        elif self._space:
-            units[text == ord(" ")] = len(self._space.encode())
-        return units
-
-    def _symbols_of(
-        self, data: bytes, ends: Array, sources: Array | None, spaces: Array | None = None
-    ) -> tuple[bytes, Array, tuple[Array, Array] | None]:
-        """Return a part without symbols that are removed, and with the mark after each span that ends in a symbol.
-
-        `spaces`, bool [bytes], is True for white space that is removed as well.
-        """
-        kept = None if self._known is None else self._known(data, ends)
-        if spaces is not None:
-            kept = ~spaces if kept is None else kept & ~spaces
-        ends = ends.astype(np.int64)
-        marked = ends
-        covered = None if sources is None else (sources, sources)
-        if kept is not None and not kept.all():
-            text = np.frombuffer(data, np.uint8)
-            if sources is not None:
-                covered = _covered(sources, kept, ends, self._units(text))
-            data = text[kept].tobytes()
-            after = np.cumsum(kept)[ends - 1]
-            marked = distinct(after[kept[ends - 1]])
-            ends = distinct(after)
-            ends = ends[ends > 0]
-        if self._word_end:
-            number = np.searchsorted(marked, ends, side="right")
-            if covered is not None:
-                begins, stops = (np.insert(side, marked, side[marked - 1]) for side in covered)
-                covered = begins, stops
-            data = np.insert(np.frombuffer(data, np.uint8), marked, WORD_END).tobytes()
-            ends = ends + number
-        return data, ends.astype(np.uint32), covered
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
@@ -451,20 +412,6 @@ class TextPipeline:
     def margin_end(self, cut: int, filled: int) -> int:
         """Return the end of the text that must be known to run the pipeline up to a cut."""
         return min(cut + self._margin, filled)
-
-
-def _covered(sources: Array, kept: Array, ends: Array, units: Array) -> tuple[Array, Array]:
-    """Return the original characters that each byte begins and ends in, for the bytes that are kept.
-
-    As in Hugging Face tokenizers, what is left of a span covers its first bytes. `units` is what each counts for.
-    """
-    starts = starts_of(units)
-    of = np.repeat(sources, units)
-    before = starts_of(np.where(kept, units, 0))
-    first = np.concatenate([[0], ends[:-1]])  # of each span
-    shift = np.repeat(starts[first] - before[first], ends - first)[kept]
-    begins = before[:-1][kept] + shift
-    return of[begins], of[begins + units[kept] - 1]
 
 
 def _check_contents(contents: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable
+from bpejit.arrays import Array, PretokenTable, lengths_of
 from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.training import symbol_cells as kernels
 from bpejit.normalization.byte_characters import CHARACTERS
@@ -73,11 +73,9 @@ def find_alphabet(table: PretokenTable, settings: SymbolSettings, workers: int =
         of_character[ord(SPACE)] = of_character[ord(" ")]
         if settings.prefix_space and of_character[ord(" ")] >= first:
             prefix = np.uint64(of_character[ord(" ")])
-    suffix = len(settings.word_end.encode())
-    sizes = np.array(
-        [1 if settings.most_characters else len(token) - (suffix if number >= kept.size else 0) for number, token in
-         enumerate(tokens)], np.uint32,
-    )  # fmt: skip
+    sizes = np.ones(len(tokens), np.uint32) if settings.most_characters else lengths_of(tokens).astype(np.uint32)
+    if not settings.most_characters:
+        sizes[kept.size :] -= len(settings.word_end.encode())
     arrays = kernels.SymbolArrays(of_character, _of_byte(of_character, kernels.LEFT_OUT), np.zeros(256, np.uint32), at_end)
     return Alphabet(tokens, sizes, arrays, prefix, codes.size - kept.size)
 
@@ -118,9 +116,7 @@ def _count_codes(table: PretokenTable, settings: SymbolSettings, workers: int) -
         codes[ord(SPACE)] = ord(" ")
         prefix = np.uint64(ord(" ")) if settings.prefix_space else prefix
     of_byte = _of_byte(codes, kernels.INVALID)
-    n_parts = max(1, min(workers, table.pool.size // LEAST_BYTES))
-    cuts = np.searchsorted(table.starts, np.arange(n_parts + 1) * table.pool.size // n_parts)
-    cuts[-1] = len(table)
+    cuts = _divide(table, max(1, min(workers, table.pool.size // LEAST_BYTES)))
 
     def count(part: int) -> tuple[Array, Array]:
         begin, end = cuts[part], cuts[part + 1]
@@ -130,12 +126,18 @@ def _count_codes(table: PretokenTable, settings: SymbolSettings, workers: int) -
         )
         return found, ends
 
-    with closing(TaskThreads(n_parts)) as pool:
+    with closing(TaskThreads(len(cuts) - 1)) as pool:
         (found, ends), *others = pool.run(count)
     for more, last in others:
         found += more
         ends |= last
     return found, ends
+
+
+def _divide(table: PretokenTable, n_parts: int) -> list[int]:
+    """Return where ranges of pre-tokens of similar size begin, and the end of the last one."""
+    cuts = np.searchsorted(table.starts, np.arange(n_parts) * table.pool.size // n_parts)
+    return [*cuts.tolist(), len(table)]
 
 
 def _most_frequent(codes: Array, counts: Array, settings: SymbolSettings) -> Array:
@@ -175,12 +177,9 @@ class SymbolRanges(CellRanges):
 
     def __init__(self, table: SymbolTable, boundary: np.uint64, workers: int, least_cells: int) -> None:
         (pool, starts, counts), alphabet = (table.table.pool, table.table.starts, table.table.counts), table.alphabet
-        n_cells = upper_bound(table.table)
-        n_ranges = max(1, min(workers, n_cells // least_cells))
-        cuts = np.searchsorted(starts, np.arange(n_ranges + 1) * pool.size // n_ranges)
-        cuts[-1] = counts.size
-        self._allocate([1 + int(starts[cut]) + 2 * int(cut) for cut in cuts], weights_of(counts), boundary)
-        totals = np.zeros((n_ranges, 3), np.int64)
+        cuts = _divide(table.table, max(1, min(workers, upper_bound(table.table) // least_cells)))
+        self._allocate([1 + int(starts[cut]) + 2 * cut for cut in cuts], weights_of(counts), boundary)
+        totals = np.zeros((len(cuts) - 1, 3), np.int64)
 
         def fill(number: int) -> int:
             begin, end = cuts[number], cuts[number + 1]
