@@ -278,8 +278,7 @@ class StreamDecoder:
         """Decode as a rule says: the text of the ids that are new, after the last one before them."""
         if self._skips:
             some = self._decoder.without_special(some).tolist()
-        for number in some:
-            self._decoder.decode([number])  # raises if it is not in the vocabulary
+        self._decoder.decode(some)  # raises if one is not in the vocabulary
         self._held += some
         if not self._held or (rule.holds(self._held) and not final):
             return ""
