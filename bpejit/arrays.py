@@ -26,6 +26,9 @@ HUGE_PAGE_BYTES = 2 << 20
 _LINE_BYTES = 64
 """Size of a line of the CPU cache."""
 
+_BLOCK = 1 << 16
+"""Strings that are copied at a time."""
+
 _MAPPED_BYTES, _RETAINED_BYTES = 1 << 20, 31 << 20
 """Sizes of blocks between which glibc maps them, but can be made to retain them."""
 
@@ -158,6 +161,13 @@ def ranges_of(begins: Array, lengths: Array) -> Array:
     return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
 
 
+def matching(pool: Array, places: Array, string: bytes) -> Array:
+    """Return those of some places of a pool at which a string is."""
+    for offset, byte in enumerate(string):
+        places = places[pool[places + offset] == byte]
+    return places
+
+
 def _check_starts(pool: Array, starts: Array, name: str) -> None:
     if starts.size == 0 or starts[0] != 0 or starts[-1] != pool.size or (np.diff(starts) < 0).any():
         raise ValueError(f"{name}: starts must begin with 0, never fall, and end with the size of the pool ({pool.size})")
@@ -216,6 +226,17 @@ class ByteStrings(_Record):
         """Pack a list of byte strings."""
         lengths = lengths_of(strings)
         return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts_of(lengths))
+
+    def take(self, places: Array) -> ByteStrings:
+        """Return the strings at several indexes."""
+        lengths = np.diff(self.starts)[places]
+        starts = starts_of(lengths)
+        pool = np.empty(starts[-1], np.uint8)
+        for first in range(0, places.size, _BLOCK):  # the places of all bytes at once would be eight times as large as these
+            some = slice(first, first + _BLOCK)
+            bytes_at = ranges_of(self.starts[places[some]], lengths[some])
+            pool[starts[first] : starts[first] + bytes_at.size] = self.pool[bytes_at]
+        return ByteStrings(pool, starts)
 
     def __len__(self) -> int:
         return int(self.starts.size - 1)

@@ -12,10 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
-
-_BLOCK = 1 << 16
-"""Tokens that are copied at a time."""
+from bpejit.arrays import Array, ByteStrings, matching
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -67,10 +64,8 @@ class PackedTokens(Mapping[int, bytes]):
 
     def find(self, token: bytes) -> int | None:
         """Return the id of a token, or None. A dictionary would be faster, but making it takes as long as many searches."""
-        starts, pool = self.strings.starts, self.strings.pool
-        places = starts[:-1][np.diff(starts) == len(token)]
-        for offset, byte in enumerate(token):
-            places = places[pool[places + offset] == byte]
+        starts = self.strings.starts
+        places = matching(self.strings.pool, starts[:-1][np.diff(starts) == len(token)], token)
         return int(self.numbers[np.searchsorted(starts, places[0])]) if token and places.size else None
 
     def _find(self, key: object) -> int | None:
@@ -139,20 +134,7 @@ class PackedMerges(Sequence[tuple[bytes, bytes]]):
 
     def sides(self) -> ByteStrings:
         """Return the tokens of all pairs, one after the other."""
-        both = np.column_stack([self.lefts, self.rights]).ravel()
-        lengths = np.diff(self.tokens.starts)[both]
-        starts = starts_of(lengths)
-        pool = np.empty(starts[-1], np.uint8)
-        for first in range(0, both.size, _BLOCK):  # the places of all bytes at once would be eight times as large as the bytes
-            some = slice(first, first + _BLOCK)
-            places = ranges_of(self.tokens.starts[both[some]], lengths[some])
-            pool[starts[first] : starts[first] + places.size] = self.tokens.pool[places]
-        return ByteStrings(pool, starts)
-
-    def made(self) -> ByteStrings:
-        """Return what each pair makes."""
-        sides = self.sides()
-        return ByteStrings(sides.pool, sides.starts[::2].copy())
+        return self.tokens.take(np.column_stack([self.lefts, self.rights]).ravel())
 
     @cached_property
     def pairs(self) -> tuple[tuple[bytes, bytes], ...]:

@@ -37,7 +37,7 @@ _MODULES = (
     "../jit/stored_arrays.py",
     "../model.py",
     "../packed_tokens.py",
-    *(f"../formats/{name}.py" for name in ("ranked_merges", "vocabulary_arrays")),
+    *(f"../formats/{name}.py" for name in ("packed_vocabulary", "ranked_merges", "vocabulary_arrays")),
 )
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
+from bpejit.formats.packed_vocabulary import StringIndex
 from bpejit.formats.ranked_merges import MergeRules, ranked_rules
-from bpejit.formats.vocabulary_arrays import every_token, index_strings, merge_indexes
+from bpejit.formats.vocabulary_arrays import every_token, merge_indexes
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.encoding import symbol_parts
 from bpejit.kernels.encoding.span_encoding import NO_ID
@@ -68,9 +69,10 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     strings, _ = every_token(model)
     lefts, rights = merge_indexes(model.merges, strings)
     strings = _marked_tokens(strings, model.symbols)
-    made = index_strings(strings, PackedMerges(strings, lefts, rights).made(), 1)
+    index = StringIndex(strings)
+    made = index.find(PackedMerges(strings, lefts, rights).sides(), 2)
     numbers = np.full(len(strings), -1, np.int32)
-    known = index_strings(strings, internal, 1)
+    known = index.find(internal)
     numbers[known[known >= 0]] = np.flatnonzero(known >= 0)
     first_at = np.full(len(strings), made.size)
     first_at[made[::-1]] = np.arange(made.size)[::-1]
@@ -147,7 +149,7 @@ def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Arr
     """
     symbols = model.symbols
     strings, numbers = every_token(model)
-    found = index_strings(_marked_tokens(strings, symbols), internal, 1)
+    found = StringIndex(_marked_tokens(strings, symbols)).find(internal)
     ids = np.where(found < 0, -1, numbers[found])
     if symbols is None:
         limits = np.array([NO_ID, symbol_parts.NOT_FUSED, True], np.uint32)

@@ -43,6 +43,7 @@ It is not read by bpejit, and is absent if the ids have large gaps.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from operator import index
 from pathlib import Path
@@ -50,7 +51,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
-from bpejit.formats.reading_symbols import token_strings
+from bpejit.formats.packed_vocabulary import pack_texts, token_strings
 from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
@@ -204,7 +205,7 @@ def _parse_tokenizer(
     tokens: dict[int, bytes] = {}
     by_text: dict[str, bytes] = {}
     vocab = model.take("vocab", dict)
-    strings = None if symbols is None else token_strings(vocab, symbols)
+    strings = None if symbols is None else _token_strings(vocab, symbols)
     unused = unused_texts(symbols)
     for text, token_id in vocab.items():
         if type(token_id) is not int:
@@ -231,6 +232,14 @@ def _parse_tokenizer(
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
         raise content.bad(f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _token_strings(texts: Collection[str], symbols: Symbols) -> dict[str, bytes]:
+    """Return the bytes of the texts of ordinary tokens of a model with symbols."""
+    strings, exists = token_strings(
+        pack_texts([*texts]), level=not symbols.characters, suffix=symbols.word_end, space=symbols.space
+    )
+    return {text: token for text, token, found in zip(texts, strings, exists.tolist(), strict=True) if found}
 
 
 def _is_plain(text: str, symbols: Symbols | None) -> bool:

@@ -9,8 +9,10 @@ adds are in `Model.template`.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
-from bpejit.formats.reading_symbols import BpeSettings, byte_strings, character_strings, read_symbols, share_merges
+from bpejit.formats.packed_vocabulary import MOST_ID, PackedVocabulary, pack_texts, parse_large, token_strings
+from bpejit.formats.reading_symbols import BpeSettings, read_symbols, share_merges
 from bpejit.formats.settings_beside import (
     SETTINGS_FILES,
     apply_settings,
@@ -32,7 +35,7 @@ from bpejit.formats.settings_beside import (
     warn_of_rebuilt,
 )
 from bpejit.formats.tokenizer_files import read_tokenizer_file
-from bpejit.formats.vocabulary_arrays import LEAST_TOKENS, cut_merges, find_merges, load_stored, store_parsed
+from bpejit.formats.vocabulary_arrays import LEAST_TOKENS, load_stored, store_parsed
 from bpejit.model import Model
 from bpejit.normalization.json_fields import AGAIN, Fields, canonical, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
@@ -94,38 +97,27 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
 
 def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:
     """Return the model in a file, with the settings in a folder."""
-    rest, found = cut_merges(data)
-    if found is not None:
-        with suppress(TokenizerFormatError):  # an error of the whole file is raised below
-            content = parse_json(rest, file, error=TokenizerFormatError, hook=distinct_fields)
-            model = content.get("model") if isinstance(content, dict) else None
-            if isinstance(model, dict) and model.get("merges") == []:
-                return _with_settings(content, beside, unicode, found)
+    content = parse_large(data, hook=distinct_fields)
+    if content is not None:
+        with suppress(TokenizerFormatError):  # the error of the whole file is raised below
+            return _with_settings(content, beside, unicode)
     content = parse_json(data, file, error=TokenizerFormatError, hook=distinct_fields)
-    return _with_settings(content, beside, unicode, None)
+    return _with_settings(content, beside, unicode)
 
 
-def _with_settings(content: Any, beside: Path | None, unicode: str, found: ByteStrings | None) -> Model:
+def _with_settings(content: Any, beside: Path | None, unicode: str) -> Model:
     if beside is None:
-        return model_from_json(content, unicode=unicode, found=found)
+        return model_from_json(content, unicode=unicode)
     try:
         changed, config = apply_settings(content, beside, class_of(beside))
-        return model_from_json(changed, unicode=unicode, config=config, found=found)
+        return model_from_json(changed, unicode=unicode, config=config)
     except TokenizerFormatError:
-        model_from_json(content, unicode=unicode, found=found)  # raises an error of the file alone
+        model_from_json(content, unicode=unicode)  # raises an error of the file alone
         raise
 
 
-def model_from_json(
-    content: Any,
-    *,
-    unicode: str = TOOLS_UNICODE,
-    config: TokenizerConfig | None = None,
-    found: ByteStrings | None = None,
-) -> Model:
-    """Return the model in the parsed content of a `tokenizer.json`, with the settings beside it.
-
-    `found` has the tokens of the merges, left and right in turn, if they are not in the content (see `cut_merges`).
+def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: TokenizerConfig | None = None) -> Model:
+    """Return the model in the content of a `tokenizer.json`, with the settings beside it; lists may be as from `parse_large`.
 
     Raises
     ------
@@ -150,26 +142,24 @@ def model_from_json(
     space = "" if pretokenizer.level else normalizer.space or pretokenizer.space
     space = space if space in vocab else ""  # otherwise it is unknown, and a space is not
     vocab_size = len(vocab)
-    merges = _distinct(_read_merges(listed, vocab) if found is None else find_merges(found, vocab))
-    vocab, merges = share_merges(vocab, merges)
-    strings = byte_strings(vocab, options.word_end) if pretokenizer.level else character_strings(vocab, space)
-    if None in strings:  # merges of tokens that no text becomes are left out
-        exists = np.array([token is not None for token in strings])
-        merges = merges[:, exists[merges].all(axis=0)]
-    tokens, symbols = read_symbols(vocab, strings, merges, numbers, options, level=pretokenizer.level, space=space)
-    places = np.searchsorted(tokens.numbers, np.fromiter(vocab.values(), np.int64, len(vocab))).astype(np.int32)
+    vocab, merges = share_merges(vocab, _distinct(_read_merges(listed, vocab)))
+    strings, exists = token_strings(vocab.texts, level=pretokenizer.level, suffix=options.word_end, space=space)
+    merges = merges[:, exists[merges].all(axis=0)]  # not those of tokens that no text becomes
+    tokens, symbols = read_symbols(vocab, strings, exists, merges, numbers, options, level=pretokenizer.level, space=space)
+    places = np.searchsorted(tokens.numbers, vocab.numbers).astype(np.int32)
     packed = PackedMerges(tokens.strings, places[merges[0]], places[merges[1]])
     is_large = len(tokens) >= LEAST_TOKENS
     if symbols is not None and symbols.shared:  # ids do not tell which tokens they are
-        packed = PackedMerges(ByteStrings.from_list([token or b"" for token in strings]), merges[0], merges[1])
+        packed = PackedMerges(strings, merges[0], merges[1])
         is_large = False
     characters = symbols is not None and symbols.characters
     fallback = symbols is not None and len(symbols.byte_ids) > 0
     decoder = read_decoder(sections["decoder"], characters=characters, space=space, fallback=fallback)
     pattern: Pattern | None = None
     divides = symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides
-    if divides and (characters or all(map(is_utf8, packed.made()))):  # parts of characters join characters of any kind
-        pattern = joining_pattern(packed.made())
+    made = strings.take(distinct(merges[2])) if divides else tokens.strings
+    if divides and (characters or all(map(is_utf8, made))):  # parts of characters join characters of any kind
+        pattern = joining_pattern(made)
     every = {text: flags.get(text, TokenFlags()) for text in numbers}
     pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
@@ -192,7 +182,7 @@ def model_from_json(
     return replace(model, pipeline=None) if is_plain else model
 
 
-def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings, dict[str, int], list[Any]]:
+def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings, PackedVocabulary, list[Any] | ByteStrings]:
     """Return the sections of the pipeline, added tokens, and the settings, vocabulary and merges of the model."""
     top = Fields(content, "")
     version = top.take("version", str, default="1.0")
@@ -209,8 +199,8 @@ def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings
     fields = Fields(value, "model")
     top.done()
     options = _read_options(fields, _kind_of(value))
-    vocab = _read_vocab(fields.take("vocab", dict))
-    listed: list[Any] = fields.take("merges", list)
+    vocab = _read_vocab(fields.take("vocab", dict, PackedVocabulary))
+    listed: list[Any] | ByteStrings = fields.take("merges", list, ByteStrings)
     fields.done()
     return sections, added, options, vocab, listed
 
@@ -267,40 +257,35 @@ _OTHER_MODELS = {
 """The kinds of models that are not BPE, and what reads them."""
 
 
-def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
-    numbers = list(vocab.values())
-    if set(map(type, numbers)) == {int} and 0 <= min(numbers) <= max(numbers) < 1 << 32:
-        return vocab
-    for text, number in vocab.items():
-        if type(number) is not int or not 0 <= number < 1 << 32:
-            raise refused(
-                "model.vocab", f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0", AGAIN
-            )
-    return vocab
+def _read_vocab(vocab: Mapping[str, Any]) -> PackedVocabulary:
+    if not isinstance(vocab, PackedVocabulary):
+        for text, number in vocab.items():
+            if type(number) is not int or not 0 <= number <= MOST_ID:
+                found = f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0"
+                raise refused("model.vocab", found, AGAIN)
+    return PackedVocabulary.from_dict(vocab)
 
 
-def _read_merges(merges: list[Any], vocab: dict[str, int]) -> Array:
-    """Return the merges, written as lists or strings, as `read_symbols` takes them."""
-    pairs: list[tuple[str, str]] = []
-    for number, merge in enumerate(merges):
-        if isinstance(merge, str):
-            if merge.startswith("#version"):
-                continue
-            tokens: Any = merge.split(" ")
-        else:
-            tokens = merge
-        pair = tuple(tokens) if isinstance(tokens, list) else ()
-        if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
+def _read_merges(listed: list[Any] | ByteStrings, vocab: PackedVocabulary) -> Array:
+    """Return the merges, written as lists or strings, or packed (see `parse_large`), as `read_symbols` takes them."""
+    pairs: dict[int, list[str]] = {}
+    for number, merge in enumerate(listed if isinstance(listed, list) else ()):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(merge, str) and merge.startswith("#version"):
+            continue
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", AGAIN)
-        left, right = pair
-        if left not in vocab or right not in vocab or left + right not in vocab:
-            token = next(token for token in (left, right, left + right) if token not in vocab)
-            raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
-        pairs.append(pair)
-    indexes = dict(zip(vocab, range(len(vocab)), strict=True))
-    return (
-        np.array([[indexes[left], indexes[right], indexes[left + right]] for left, right in pairs], np.int32).reshape(-1, 3).T
-    )
+        pairs[number] = pair
+    sides = pack_texts([*chain.from_iterable(pairs.values())]) if isinstance(listed, list) else listed
+    found = vocab.index.find(sides)
+    merges = np.stack([found[::2], found[1::2], vocab.index.find(sides, 2)])
+    if not (merges < 0).any():
+        return merges
+    if isinstance(listed, ByteStrings):  # its error is not shown
+        raise TokenizerFormatError("a merge is not in the vocabulary; expected tokens of it: correct the file")
+    number, (left, right) = list(pairs.items())[int(np.argmin(merges.min(axis=0)))]
+    token = next(token for token in (left, right, left + right) if token not in vocab)
+    raise _refused_merge(number, listed[number], f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
 
 
 def _distinct(merges: Array) -> Array:
@@ -316,15 +301,16 @@ def _refused_merge(number: int, merge: Any, found: str, action: str) -> Tokenize
     return refused(f"model.merges[{number}]", f"is {shorten(merge)}{found}", action)
 
 
-def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int], dict[str, TokenFlags]]:
+def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, int], dict[str, TokenFlags]]:
     """Return the ids of added tokens, and the flags of added tokens that are not plain."""
     numbers: dict[str, int] = {}
     flags: dict[str, TokenFlags] = {}
     following = len(vocab)
     plain = TokenFlags()
-    for number, value in enumerate(added):
+    tokens = [_added_token(value, f"added_tokens[{number}]") for number, value in enumerate(added)]
+    indexes = vocab.find(*(text for _, text, _ in tokens)).tolist()
+    for number, ((token_id, text, found), index) in enumerate(zip(tokens, indexes, strict=True)):
         path = f"added_tokens[{number}]"
-        token_id, text, found = _added_token(value, path)
         if len(text) > _LONGEST_TOKEN:
             raise refused(
                 f"{path}.content", f"has {len(text)} characters; expected at most {_LONGEST_TOKEN}", "remove the token"
@@ -336,7 +322,7 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
                 f"{path}.content", f"is {shorten(text)}, as in an earlier token; expected each text once", "remove one"
             )
         # `tokenizers` assigns ids by the vocabulary and the order of the list, and ignores the ids in the file.
-        expected = vocab.get(text, following)
+        expected = following if index < 0 else int(vocab.numbers[index])
         if token_id != expected:
             raise refused(
                 f"{path}.id",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import shorten
+from bpejit.formats.packed_vocabulary import PackedVocabulary, ends_with
 from bpejit.model import NEVER_IN_UTF8, special_bytes
-from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import AGAIN, refused
 from bpejit.normalization.symbols import Symbols, byte_text
 from bpejit.packed_tokens import PackedTokens
@@ -47,38 +46,15 @@ class BpeSettings(NamedTuple):
         return not (self.word_end or self.ignore_merges or fuses)
 
 
-def byte_strings(texts: Iterable[str], suffix: str) -> list[bytes | None]:
-    """Return the bytes of texts in byte characters, and None for other texts and the empty one."""
-    found: list[bytes | None] = []
-    for text in texts:
-        at_end = suffix != "" and text.endswith(suffix) and text != suffix
-        token = decoded_or_none(text.removesuffix(suffix) if at_end else text)
-        found.append(token + suffix.encode() if token and at_end else token or None)
-    return found
-
-
-def character_strings(texts: Iterable[str], space: str) -> list[bytes | None]:
-    """Return the bytes of texts, in which `space` is a space, and None for texts that no text becomes."""
-    if not space:
-        return [text.encode() or None for text in texts]
-    return [None if " " in text else text.replace(space, " ").encode() or None for text in texts]
-
-
-def token_strings(texts: Iterable[str], symbols: Symbols) -> dict[str, bytes]:
-    """Return the bytes of the texts of ordinary tokens of a model with symbols."""
-    texts = list(texts)
-    found = character_strings(texts, symbols.space) if symbols.characters else byte_strings(texts, symbols.word_end)
-    return {text: token for text, token in zip(texts, found, strict=True) if token is not None}
-
-
-def share_merges(vocab: dict[str, int], merges: Array) -> tuple[dict[str, int], Array]:
+def share_merges(packed: PackedVocabulary, merges: Array) -> tuple[PackedVocabulary, Array]:
     """Return a vocabulary and its merges, which are repeated for all tokens that have the ids of theirs.
 
     Hugging Face tokenizers merge ids, so if `a` and `ä` have the same id, a merge of `a` and `i` applies to `ä` and `i` too.
     """
-    if len({*vocab.values()}) == len(vocab):
-        return vocab, merges
-    numbers = [*vocab.values()]
+    if distinct(packed.numbers).size == len(packed):
+        return packed, merges
+    numbers = packed.numbers.tolist()
+    vocab = dict(zip(packed, numbers, strict=True))
     rules = {(numbers[left], numbers[right]): numbers[made] for left, right, made in merges.T[::-1].tolist()}
     rules = dict(reversed(rules.items()))  # of pairs that are the same by id, the last counts
     texts: dict[int, dict[str, None]] = {}
@@ -100,12 +76,13 @@ def share_merges(vocab: dict[str, int], merges: Array) -> tuple[dict[str, int], 
     vocab = {**{text: number for number, some in texts.items() for text in some}, **vocab}
     index = {text: number for number, text in enumerate(vocab)}
     rows = [[index[left], index[right], index[left + right]] for left, right in sorted(found, key=found.__getitem__)]
-    return vocab, np.array(rows, np.int32).reshape(-1, 3).T
+    return PackedVocabulary.from_dict(vocab), np.array(rows, np.int32).reshape(-1, 3).T
 
 
 def read_symbols(
-    vocab: dict[str, int],
-    strings: list[bytes | None],
+    vocab: PackedVocabulary,
+    strings: ByteStrings,
+    exists: Array,
     merges: Array,
     added: dict[str, int],
     settings: BpeSettings,
@@ -119,9 +96,10 @@ def read_symbols(
 
     Parameters
     ----------
-    vocab : dict of str to int
-    strings : list of bytes or None
-        The bytes of each text of `vocab`.
+    vocab : PackedVocabulary
+    strings : ByteStrings
+    exists : bool [texts]
+        The bytes of each text of `vocab`, and whether any text becomes it (see `token_strings`).
     merges : int32 [3, merges]
         The indexes in `vocab` of the left and the right token of each merge, and of the result.
     added : dict of str to int
@@ -135,37 +113,34 @@ def read_symbols(
     needed[merges] = True
     _check_settings(vocab, merges, needed, settings)
     byte_ids = () if level or not settings.byte_fallback else _byte_ids(vocab, needed)
-    numbers = np.fromiter(vocab.values(), np.int64, len(vocab))
-    kept = ~np.isin(numbers, byte_ids)
-    unused: dict[int, bytes] = {}
-    for index, (text, number) in enumerate(vocab.items()) if None in strings else ():
-        if strings[index] is None:
-            kept[index] = False
-            if text not in added:
-                unused[number] = text.encode("utf-8", "surrogatepass")
-    indexes = {text: index for index, text in enumerate(vocab) if text in added}
-    for text in added:
-        index = indexes.get(text, -1)
-        token = None if index < 0 else strings[index]
-        if token is None or not kept[index]:
+    numbers = vocab.numbers
+    kept = ~np.isin(numbers, byte_ids) & exists
+    indexes = vocab.find(*added).tolist()
+    others = ~exists
+    others[[index for index in indexes if index >= 0]] = False
+    unused = {int(numbers[index]): vocab.texts[index] for index in np.flatnonzero(others).tolist()}
+    for text, index in zip(added, indexes, strict=True):
+        if index < 0 or not kept[index]:
             continue
         wanted = needed[index] or len(text.removesuffix(settings.word_end)) == 1
-        plain = token == (special_bytes(text).replace(space.encode(), b" ") if space else special_bytes(text))
-        if wanted and not plain:
+        if not (wanted or settings.ignore_merges):
+            kept[index] = False
+            continue
+        plain = special_bytes(text).replace(space.encode(), b" ") if space else special_bytes(text)
+        kept[index] = plain == strings[index]
+        if wanted and not kept[index]:
             raise refused(
                 "added_tokens",
-                f"have {shorten(text)}, which model.vocab has for the bytes {shorten(token)}",
+                f"have {shorten(text)}, which model.vocab has for the bytes {shorten(strings[index])}",
                 "rename the added token",
             )
-        if not (wanted or (settings.ignore_merges and plain)):
-            kept[index] = False
     places = np.flatnonzero(kept)
     places = places[np.argsort(numbers[places], kind="stable")]
     first = np.diff(numbers[places], prepend=-1) > 0  # of the tokens with an id
-    shared = {strings[index] or b"": int(numbers[index]) for index in places[~first].tolist()}
+    shared = {strings[index]: int(numbers[index]) for index in places[~first].tolist()}
     places = places[first]
-    # Distinct, as the texts of a dict are.
-    tokens = PackedTokens(ByteStrings.from_list([strings[index] or b"" for index in places.tolist()]), numbers[places])
+    # Distinct, as the texts of a vocabulary are.
+    tokens = PackedTokens(strings.take(places), numbers[places])
     missing = {*range(256)} - tokens.single_bytes() - {*NEVER_IN_UTF8}
     if level and not (missing or unused or shared or settings.word_end):
         return tokens, None
@@ -187,19 +162,20 @@ def read_symbols(
         raise refused("model.unk_token", found, "encode with `tokenizers`")
     if settings.ignore_merges and symbols.removes_unknown:
         single = {text for text in vocab if len(text) == 1}
-        whole = next((text for text, token in zip(vocab, strings, strict=True) if token and not single.issuperset(text)), None)
+        whole = next((text for text, found in zip(vocab, exists, strict=True) if found and not single.issuperset(text)), None)
         if whole is not None:
             found = f"is true, and {shorten(whole)} has a character that is not in model.vocab"
             raise refused("model.ignore_merges", found, "encode with `tokenizers`")
     return tokens, symbols
 
 
-def _check_settings(vocab: dict[str, int], merges: Array, needed: Array, settings: BpeSettings) -> None:
+def _check_settings(vocab: PackedVocabulary, merges: Array, needed: Array, settings: BpeSettings) -> None:
     """Raise if the merges treat the unknown token or the suffix as text, or the suffix could become bytes."""
     suffix, action = settings.word_end, "encode with `tokenizers`"
     if settings.ignore_merges and settings.byte_fallback:
         raise refused("model.ignore_merges", "is true beside byte_fallback, whose tokens could be texts", action)
-    if settings.unknown in vocab and needed[[*vocab].index(settings.unknown)]:
+    unknown, end = vocab.find(settings.unknown or "", suffix).tolist()
+    if settings.unknown is not None and unknown >= 0 and needed[unknown]:
         raise refused("model.merges", f"have the unknown token {shorten(settings.unknown)}", action)
     if not suffix:
         return
@@ -207,24 +183,25 @@ def _check_settings(vocab: dict[str, int], merges: Array, needed: Array, setting
         raise refused("model.ignore_merges", "is true beside an end_of_word_suffix", action)
     if settings.byte_fallback:
         raise refused("model.byte_fallback", "is true beside an end_of_word_suffix, which could become bytes too", action)
-    texts = [*vocab]
-    for right, made in merges[1:].T.tolist():
-        if texts[right] == suffix or (texts[made].endswith(suffix) and not texts[right].endswith(suffix)):
-            raise refused("model.merges", f"make the suffix {shorten(suffix)} from others", action)
+    ended = ends_with(vocab.texts, suffix.encode("utf-8", "surrogatepass"))
+    if ((merges[1] == end) | (ended[merges[2]] & ~ended[merges[1]])).any():
+        raise refused("model.merges", f"make the suffix {shorten(suffix)} from others", action)
 
 
-def _byte_ids(vocab: dict[str, int], needed: Array) -> tuple[int, ...]:
+def _byte_ids(vocab: PackedVocabulary, needed: Array) -> tuple[int, ...]:
     """Return the ids of the tokens of bytes, or none if there are none; -1 for an ASCII character that is a token itself."""
     texts = [*map(byte_text, range(256))]
-    fallback = {text for text in texts if text in vocab}
-    if not fallback:
+    indexes = vocab.find(*texts)
+    if (indexes < 0).all():
         return ()
-    for byte, text in enumerate(texts):
-        if text not in fallback and not (byte < _ASCII and chr(byte) in vocab):
-            raise refused("model.byte_fallback", f"is true, but {text} is not in model.vocab; expected all 256 bytes", AGAIN)
-    if len({*vocab.values()}) < len(vocab):
+    plain = vocab.find(*map(chr, range(_ASCII)))
+    for byte in np.flatnonzero(indexes < 0).tolist():
+        if not (byte < _ASCII and plain[byte] >= 0):
+            found = f"is true, but {texts[byte]} is not in model.vocab; expected all 256 bytes"
+            raise refused("model.byte_fallback", found, AGAIN)
+    if distinct(vocab.numbers).size < len(vocab):
         raise refused("model.vocab", "has several tokens with one id beside byte_fallback", "encode with `tokenizers`")
-    merged = [text for text, is_needed in zip(vocab, needed.tolist(), strict=True) if is_needed and text in fallback]
+    merged = [text for text, index in zip(texts, indexes.tolist(), strict=True) if index >= 0 and needed[index]]
     if merged:
-        raise refused("model.merges", f"have {min(merged)}; expected no merges of the bytes of fallback", AGAIN)
-    return tuple(vocab.get(text, -1) for text in texts)
+        raise refused("model.merges", f"have {merged[0]}; expected no merges of the bytes of fallback", AGAIN)
+    return tuple(np.where(indexes < 0, -1, vocab.numbers[indexes]).tolist())

@@ -219,7 +219,8 @@ def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> Tok
     doubtful = (token for name, token in named.items() if name not in settings)
     if class_name in REBUILT:  # there transformers 5 adds them too, but without their flags
         doubtful = (token for token in doubtful if isinstance(token, dict))
-    unnamed = {*map(_text, doubtful)} - {*known, *own, *map(_text, extra), *content["model"]["vocab"]}
+    unnamed = {*map(_text, doubtful)} - {*known, *own, *map(_text, extra)}
+    unnamed = {text for text in unnamed if text not in content["model"]["vocab"]}
     if unnamed:
         warn_user(
             f"`{folder}` does not name {', '.join(map(shorten, sorted(unnamed)))}, which the class {class_name} adds to the "

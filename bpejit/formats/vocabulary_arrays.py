@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -24,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, padded_text
+from bpejit.arrays import Array, ByteStrings
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.jit import cache, fingerprint
-from bpejit.kernels.formats import merge_parsing, vocabulary_text as kernels
+from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.symbols import Symbols, file_text, unused_texts
@@ -40,11 +39,9 @@ from bpejit.utf8 import has_surrogates
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""
 
-_LEAST_BYTES = 1 << 20
-"""Smaller files are read as they are."""
-
 _MODULES = (
-    *("folder.py", "huggingface_reading.py", "reading_symbols.py", "settings_beside.py", "vocabulary_arrays.py"),
+    *("folder.py", "huggingface_reading.py", "packed_vocabulary.py", "reading_symbols.py", "settings_beside.py"),
+    "vocabulary_arrays.py",
     *("../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py", "../splitting/joining.py"),
     *(f"../normalization/{name}.py" for name in ("byte_characters", "json_fields", "normalizers", "pipeline", "symbols")),
     *(f"../normalization/{name}.py" for name in ("decoders", "pipeline_config", "pretokenizers", "symbol_marks")),
@@ -152,67 +149,6 @@ def _quote_texts(tokens: Iterable[bytes], symbols: Symbols, *, legacy_merges: bo
             "tokens without spaces: write the merges as lists"
         )
     return ByteStrings.from_list([_quoted(text) for text in texts])
-
-
-def cut_merges(data: bytes) -> tuple[bytes, ByteStrings | None]:
-    """Return a `tokenizer.json` without its list of merges, and the tokens of the merges, left and right in turn.
-
-    Reading half a million merges as objects takes a second and 150 MB. A small file, and one with anything unusual, is returned
-    as it is, with None.
-    """
-    places = list(re.finditer(rb'"merges"[ \t\r\n]*:[ \t\r\n]*\[', data)) if len(data) >= _LEAST_BYTES else []
-    if len(places) != 1:
-        return data, None
-    begin = places[0].end() - 1
-    block, n_bytes = padded_text(memoryview(data)[begin:])
-    pool, starts, state = np.empty(n_bytes, np.uint8), np.empty(n_bytes // 3 + 8, np.int64), np.zeros(1, np.int64)
-    n_tokens = merge_parsing.parse_merges(block, 0, pool, starts, state)
-    if n_tokens == merge_parsing.UNUSUAL:
-        return data, None
-    starts = starts[: n_tokens + 1].copy()
-    return b"".join([data[: begin + 1], data[begin + int(state[0]) - 1 :]]), ByteStrings(pool[: starts[-1]].copy(), starts)
-
-
-def find_merges(found: ByteStrings, vocab: Iterable[str]) -> Array:
-    """Return the indexes of the left and the right token of each merge, and of the result, int32 [3, merges].
-
-    Parameters
-    ----------
-    found : ByteStrings
-        As from `cut_merges`.
-    vocab : iterable of str
-
-    Raises
-    ------
-    TokenizerFormatError
-        If a token is not in the vocabulary. The message does not say which, since `cut_merges` is tried first only.
-    """
-    known = _packed_texts(list(vocab))
-    sides = index_strings(known, found, 1)
-    merges = np.stack([sides[::2], sides[1::2], index_strings(known, found, 2)])
-    if (merges < 0).any():
-        raise TokenizerFormatError("the merges have tokens that are not in the vocabulary; expected tokens of it: correct it")
-    return merges
-
-
-def _packed_texts(texts: list[str]) -> ByteStrings:
-    """Return texts in UTF-8."""
-    data = np.frombuffer("\0".join(texts).encode("utf-8", "surrogatepass"), np.uint8)
-    ends = np.flatnonzero(data == 0)
-    if ends.size != len(texts) - 1:  # one has this character
-        return ByteStrings.from_list([text.encode("utf-8", "surrogatepass") for text in texts])
-    starts = np.concatenate([[0], ends - np.arange(ends.size), [data.size - ends.size]])
-    return ByteStrings(data[data > 0], starts)
-
-
-def index_strings(known: ByteStrings, strings: ByteStrings, step: int) -> Array:
-    """Return the index in `known` of each `step` adjacent strings together, or -1, as int32."""
-    found = np.empty(len(strings) // step, np.int32)
-    slots = np.zeros(2 << len(known).bit_length(), np.int32)
-    pools = (padded_text(one.pool)[0] for one in (known, strings))
-    known_pool, pool = pools
-    merge_parsing.find_strings(known_pool, known.starts, slots, pool, strings.starts, step, found)
-    return found
 
 
 def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:

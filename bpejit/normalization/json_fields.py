@@ -76,7 +76,7 @@ class Fields:
             return default
         value = self._left.pop(key)
         if type(value) not in kinds and not (float in kinds and type(value) is int):
-            raise self.bad(key, value, " or ".join(_NAMES[kind] for kind in kinds))
+            raise self.bad(key, value, " or ".join(_NAMES[kind] for kind in kinds if kind in _NAMES))
         return value
 
     def peek(self, key: str) -> Any:

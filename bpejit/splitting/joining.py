@@ -42,7 +42,7 @@ def joining_pattern(tokens: ByteStrings) -> str:
     Parameters
     ----------
     tokens : ByteStrings
-        Every token that a merge makes, in UTF-8.
+        The tokens that merges make, in UTF-8.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from bpejit.arrays import Array, ByteStrings
 from bpejit.counting.header import CountSettings
 from bpejit.errors import TrainingError, shorten
 from bpejit.formats.huggingface_reading import model_from_json
-from bpejit.formats.reading_symbols import byte_strings, character_strings
+from bpejit.formats.packed_vocabulary import pack_texts, token_strings
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.pipeline_config import TokenFlags
@@ -124,8 +124,8 @@ class SymbolModel(NamedTuple):
             )
         # A token that has the text of a special token shares its id, as in Hugging Face's trainer.
         specials = self.special_tokens
-        same = character_strings(specials, kind.space) if settings.characters else byte_strings(specials, settings.word_end)
-        shared = {token: text for token, text in zip(same, specials, strict=True) if token is not None and token in known}
+        same = token_strings(pack_texts(specials), level=not settings.characters, suffix=settings.word_end, space=kind.space)
+        shared = {token: text for token, found, text in zip(*same, specials, strict=True) if found and token in known}
         first = dict.fromkeys(self.special_tokens if self.first else ())
         first |= dict.fromkeys(map(byte_text, range(256)) if settings.byte_fallback else ())
         ids = {text: number for number, text in enumerate(first)}

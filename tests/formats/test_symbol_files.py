@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as HuggingFace
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats import vocabulary_arrays
+from bpejit.formats import packed_vocabulary, vocabulary_arrays
 from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.packed_tokens import PackedTokens
@@ -74,7 +74,7 @@ def test_a_second_load_reads_the_stored_model(file: Path, tmp_path: Path, monkey
 
 def test_a_large_file_has_the_model_of_a_small_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = bpejit.load(file).model
-    monkeypatch.setattr(vocabulary_arrays, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(packed_vocabulary, "_LEAST_BYTES", 0)
     found = bpejit.load(file).model
     assert found == expected
     assert (found.sha256, found.file_sections) == (expected.sha256, expected.file_sections)
@@ -92,7 +92,7 @@ def test_a_large_file_has_the_errors_of_a_small_one(content: str, tmp_path: Path
     path.write_text(content)
     with pytest.raises(TokenizerFormatError) as expected:
         read_tokenizer_json(path)
-    monkeypatch.setattr(vocabulary_arrays, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(packed_vocabulary, "_LEAST_BYTES", 0)
     with pytest.raises(TokenizerFormatError) as found:
         read_tokenizer_json(path)
     assert str(found.value) == str(expected.value)

@@ -12,6 +12,7 @@ import pytest
 import bpejit
 from bpejit.errors import BpejitError, PatternError, TokenizerFormatError
 from bpejit.formats.huggingface_reading import _read_added
+from bpejit.formats.packed_vocabulary import PackedVocabulary
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.splitting import text_limits
 
@@ -124,7 +125,7 @@ def test_ids_with_large_gaps_are_refused(tmp_path: Path) -> None:
 
 
 def test_ids_of_added_tokens_follow_the_largest_so_far() -> None:
-    vocab = {"a": 0, "<x>": 1}
+    vocab = PackedVocabulary.from_dict({"a": 0, "<x>": 1})
 
     def added(*pairs: tuple[str, int]) -> dict[str, int]:
         return _read_added([{"id": number, "content": text, **FLAGS} for text, number in pairs], vocab)[0]

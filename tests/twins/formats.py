@@ -6,6 +6,8 @@ import binascii
 import json
 import re
 
+from bpejit.normalization.byte_characters import decode_byte_characters
+
 
 def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | None:
     """Return the tokens and ranks of a rank file, or None if it is not in canonical form."""
@@ -35,6 +37,22 @@ def write_merges(quoted: list[str], lefts: list[int], rights: list[int], joined:
     return ",\n".join(f"      {left[:-1]} {right[1:]}" if joined else f"      [{left}, {right}]" for left, right in pairs)
 
 
+def token_strings(texts: list[str], level: bool, suffix: str, space: str) -> list[bytes | None]:
+    """Return the bytes that the texts of a vocabulary stand for, and None for those that no text becomes."""
+    found: list[bytes | None] = []
+    for text in texts:
+        try:
+            if level:
+                at_end = suffix != "" and text.endswith(suffix) and text != suffix
+                token = decode_byte_characters(text.removesuffix(suffix) if at_end else text) + suffix.encode() * at_end
+            else:
+                token = text.replace(space, " ").encode() if space else text.encode()
+        except UnicodeEncodeError:
+            token = b""
+        found.append(token if token and not (space and not level and " " in text) else None)
+    return found
+
+
 def parse_merges(data: bytes) -> list[bytes] | None:
     """Return the tokens of a list of merges at the start of JSON, left and right in turn; None if it has anything else."""
     try:
@@ -53,7 +71,23 @@ def parse_merges(data: bytes) -> list[bytes] | None:
     return found
 
 
+def parse_vocabulary(data: bytes) -> list[tuple[bytes, int]] | None:
+    """Return the texts and ids of an object at the start of JSON, repeated texts too; None if it has anything else."""
+    decoder = json.JSONDecoder(object_pairs_hook=tuple, parse_int=lambda digits: int(digits) if digits.isdecimal() else None)
+    try:
+        pairs, _ = decoder.raw_decode(data.decode())
+        found = [(text.encode(), number) for text, number in pairs]
+    except ValueError:
+        return None
+    return found if all(type(number) is int and number < 10**10 for _, number in found) else None
+
+
+def index_strings(strings: list[bytes]) -> dict[bytes, int]:
+    """Return the first index of each string."""
+    return {string: number for number, string in reversed(list(enumerate(strings)))}
+
+
 def find_strings(known: list[bytes], strings: list[bytes], step: int) -> list[int]:
     """Return the index in `known` of each `step` adjacent strings together, or -1."""
-    joined = [b"".join(strings[start : start + step]) for start in range(0, len(strings) - step + 1, step)]
-    return [known.index(one) if one in known else -1 for one in joined]
+    index = index_strings(known)
+    return [index.get(b"".join(strings[start : start + step]), -1) for start in range(0, len(strings) - step + 1, step)]

@@ -1,4 +1,4 @@
-"""Read a list of merges of a `tokenizer.json`, and find strings among others."""
+"""Read the vocabulary and the list of merges of a `tokenizer.json`, and find strings among others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from bpejit.kernels.common.keys import equal_bytes, hash_bytes
 from bpejit.kernels.constants import ONE
 
 UNUSUAL = -1
-"""Result if a list has something else than merges of two strings, or is not valid JSON."""
+"""Result if there is something else than texts with ids, or merges of two strings, or no valid JSON."""
 
-_QUOTE, _COMMA, _SPACE, _OPEN, _CLOSE, _ESCAPE, _U = (np.uint8(ord(sign)) for sign in '", []\\u')
+_QUOTE, _COMMA, _SPACE, _OPEN, _CLOSE, _ESCAPE, _U, _COLON, _END = (np.uint8(ord(sign)) for sign in '", []\\u:}')
+
+_MOST_DIGITS = 10
 
 _LAST_SPACE = np.uint8(32)
 
@@ -87,6 +89,39 @@ def _read_escape(data, at, pool, n):
     return UNUSUAL, n
 
 
+@inline
+def _read_string(data, at, pool, n):
+    """Append the string at `at`; return the positions after it in both, the first UNUSUAL if there is none."""
+    if data[at] != _QUOTE:
+        return UNUSUAL, n
+    at += 1
+    while at != UNUSUAL and data[at] != _QUOTE:
+        sign = data[at]
+        if sign == _ESCAPE:
+            at, n = _read_escape(data, at, pool, n)
+        elif sign < _LAST_SPACE:
+            at = UNUSUAL
+        else:
+            pool[n] = sign
+            n += 1
+            at += 1
+    return (UNUSUAL, n) if at == UNUSUAL else (at + 1, n)
+
+
+@inline
+def _cut_space(pool, begin, n):
+    """Remove the only space of `pool[begin:n]`; return where it was, or UNUSUAL if there is none or another."""
+    place = UNUSUAL
+    for i in range(begin, n):
+        if pool[i] == _SPACE:
+            if place != UNUSUAL:
+                return UNUSUAL
+            place = i
+        elif place != UNUSUAL:
+            pool[i - 1] = pool[i]
+    return place
+
+
 @kernel
 def parse_merges(data, begin, pool, starts, state):
     """Read the list of merges at a position: each two strings in a list, or one string with a space between two tokens.
@@ -100,7 +135,7 @@ def parse_merges(data, begin, pool, starts, state):
     pool : uint8[:], out
         Receives the tokens, left and right in turn; as large as `data`.
     starts : int64[:], out
-        Where each starts, and where the last one ends; at least a third of the bytes of `data`.
+        Where each starts, and where the last one ends; at least half as many as the bytes of `data`, and 8 more.
     state : int64[1], out
         The position after the bracket that closes the list.
 
@@ -117,71 +152,127 @@ def parse_merges(data, begin, pool, starts, state):
     n = 0
     count = 0
     starts[0] = 0
-    if data[at] == _CLOSE:
-        state[0] = at + 1
-        return 0
-    while True:
+    while data[at] != _CLOSE or count > 0:
         is_list = data[at] == _OPEN
         if is_list:
             at = _skip_space(data, at + 1)
-        if data[at] != _QUOTE:
+        at, n = _read_string(data, at, pool, n)
+        if at == UNUSUAL:
             return UNUSUAL
-        at += 1
-        first = count
-        while True:
-            sign = data[at]
-            if sign == _QUOTE:
-                at += 1
-                count += 1
-                starts[count] = n
-                if not is_list or count == first + 2:
-                    break
-                at = _skip_space(data, at)
-                if data[at] != _COMMA:
-                    return UNUSUAL
-                at = _skip_space(data, at + 1)
-                if data[at] != _QUOTE:
-                    return UNUSUAL
-                at += 1
-            elif sign < _LAST_SPACE:
-                return UNUSUAL
-            elif sign == _ESCAPE:
-                at, n = _read_escape(data, at, pool, n)
-                if at == UNUSUAL:
-                    return UNUSUAL
-            elif sign == _SPACE and not is_list:
-                count += 1
-                starts[count] = n
-                at += 1
-            else:
-                pool[n] = sign
-                n += 1
-                at += 1
-        if count != first + 2:
-            return UNUSUAL
-        at = _skip_space(data, at)
         if is_list:
-            if data[at] != _CLOSE:
+            starts[count + 1] = n
+            at = _skip_space(data, at)
+            if data[at] != _COMMA:
                 return UNUSUAL
             at = _skip_space(data, at + 1)
+            at, n = _read_string(data, at, pool, n)
+            if at == UNUSUAL:
+                return UNUSUAL
+            at = _skip_space(data, at)
+            if data[at] != _CLOSE:
+                return UNUSUAL
+            at += 1
+        else:
+            starts[count + 1] = _cut_space(pool, starts[count], n)
+            n -= 1
+            if starts[count + 1] == UNUSUAL:
+                return UNUSUAL
+        count += 2
+        starts[count] = n
+        at = _skip_space(data, at)
         if data[at] == _CLOSE:
-            state[0] = at + 1
-            return count
+            break
         if data[at] != _COMMA:
             return UNUSUAL
         at = _skip_space(data, at + 1)
+    state[0] = at + 1
+    return count
+
+
+@kernel
+def parse_vocabulary(data, begin, pool, starts, numbers, state):
+    """Read the object at a position: texts, and an id from 0 to 9,999,999,999 for each.
+
+    Parameters
+    ----------
+    data, begin, pool, state
+        As for `parse_merges`; brackets are braces.
+    starts, numbers : int64[:], out
+        Where each text starts, and where the last one ends, and the ids; as `starts` of `parse_merges`.
+
+    Returns
+    -------
+    int
+        The number of texts, or UNUSUAL.
+
+    Notes
+    -----
+    Linear. That texts are distinct and UTF-8 is not checked.
+    """
+    at = _skip_space(data, begin + 1)
+    n = 0
+    count = 0
+    starts[0] = 0
+    while data[at] != _END or count > 0:
+        at, n = _read_string(data, at, pool, n)
+        if at == UNUSUAL:
+            return UNUSUAL
+        at = _skip_space(data, at)
+        if data[at] != _COLON:
+            return UNUSUAL
+        at = _skip_space(data, at + 1)
+        number = np.int64(0)
+        first = at
+        while 48 <= data[at] <= 57 and at - first < _MOST_DIGITS:
+            number = 10 * number + np.int64(data[at]) - 48
+            at += 1
+        if at == first or (data[first] == 48 and at > first + 1):
+            return UNUSUAL
+        numbers[count] = number
+        count += 1
+        starts[count] = n
+        at = _skip_space(data, at)
+        if data[at] == _END:
+            break
+        if data[at] != _COMMA:
+            return UNUSUAL
+        at = _skip_space(data, at + 1)
+    state[0] = at + 1
+    return count
+
+
+@kernel
+def index_strings(pool, starts, slots):
+    """Fill the hash table of strings in which `find_strings` finds them.
+
+    Parameters
+    ----------
+    pool, starts : uint8[:], int64[n + 1], in
+        The strings, end to end; the pool is readable 16 bytes past the last.
+    slots : int32[a power of two], in and out
+        All zeros on entry, at least twice as many as `n`.
+
+    Notes
+    -----
+    One step for each string. Of strings that are equal, the first is found.
+    """
+    mask = np.uint64(slots.size - 1)
+    for i in range(starts.size - 1):
+        start = np.uint64(starts[i])
+        slot = hash_bytes(pool, start, np.uint64(starts[i + 1]) - start) & mask
+        while slots[slot] != 0:
+            slot = (slot + ONE) & mask
+        slots[slot] = i + 1
 
 
 @kernel
 def find_strings(known_pool, known_starts, slots, pool, starts, step, found):
-    """Find strings among others, which are distinct.
+    """Find strings among others.
 
     Parameters
     ----------
-    known_pool, known_starts : uint8[:], int64[k + 1], in
-        The others, end to end; the pool is readable 16 bytes past the last.
-    slots : int32[a power of two], scratch
-        All zeros on entry, at least twice as many as `k`.
+    known_pool, known_starts, slots : in
+        The others, as for `index_strings`, which has filled the slots.
     pool, starts : uint8[:], int64[:], in
         Strings of which string `i` ends at `starts[(i + 1) * step]`; the pool is readable 16 bytes past the last.
     step : int
@@ -193,12 +284,6 @@ def find_strings(known_pool, known_starts, slots, pool, starts, step, found):
     One lookup for each string.
     """
     mask = np.uint64(slots.size - 1)
-    for i in range(known_starts.size - 1):
-        start = np.uint64(known_starts[i])
-        slot = hash_bytes(known_pool, start, np.uint64(known_starts[i + 1]) - start) & mask
-        while slots[slot] != 0:
-            slot = (slot + ONE) & mask
-        slots[slot] = i + 1
     for i in range(found.size):
         start = np.uint64(starts[i * step])
         length = np.uint64(starts[(i + 1) * step]) - start
