@@ -311,6 +311,9 @@ which use it, read all patterns; so does kitoken 0.11, except for `BYTE_LEVEL_MI
 BYTE_LEVEL_MISREAD = "kitoken 0.11"
 """If `ByteLevel` itself splits, as in GPT-2's published file, this reader divides `'d` after a line end."""
 
+WORD_END_MISREAD = "tokenizers 1.0.0rc3"
+"""This reader leaves out the suffix of words of one character."""
+
 _RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"})
 """The presets that are not written as one step with their pattern."""
 
@@ -323,8 +326,8 @@ def not_read_by(model: Model) -> list[str]:
     PatternError
         If the split pattern cannot be written for other tools.
     """
-    if model.symbols is not None:
-        return []  # these readers do not recognize them by the split pattern
+    if model.symbols is not None:  # not recognized by the split pattern
+        return [WORD_END_MISREAD] if model.symbols.word_end else []
     steps = _signature(pre_tokenizer(model))
     found = [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
     return [*found, BYTE_LEVEL_MISREAD] if str(("ByteLevel", True))[:-1] in str(steps) else found
@@ -336,7 +339,8 @@ def note(model: Model) -> str:
     if not readers:
         return ""
     first, verb = (readers[0], "does") if len(readers) == 1 else (f"{', '.join(readers[:-1])} and {readers[-1]}", "do")
-    return f"{first} {verb} not read this split pattern, or not with equal ids; `--check` tries the readers that are installed"
+    cause = "this split pattern" if model.symbols is None else "a suffix of words"
+    return f"{first} {verb} not read {cause}, or not with equal ids; `--check` tries the readers that are installed"
 
 
 def _known(reader: str, names: tuple[str, ...]) -> set[Any]:

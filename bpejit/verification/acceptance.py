@@ -22,7 +22,7 @@ from bpejit.formats.any_format import recognize
 from bpejit.formats.folder import PRIVATE_FILE
 from bpejit.formats.tiktoken_ranks import module_path
 from bpejit.model import Model
-from bpejit.normalization.byte_characters import encode_byte_characters
+from bpejit.normalization.symbols import file_text, unused_texts
 from bpejit.storage.files import StrPath
 from bpejit.tokenizer import Tokenizer
 from bpejit.verification import reader_script
@@ -184,7 +184,8 @@ def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> st
 
 def _other_vocabulary(tokens: list[str], model: Model) -> str:
     """Describe the first difference of a vocabulary, given in order of id. Return an empty string if there is none."""
-    expected = {number: encode_byte_characters(token) for number, token in model.tokens.items()}
+    expected = {number: file_text(token, model.symbols) for number, token in model.tokens.items()}
+    expected |= unused_texts(model.symbols)
     expected |= {number: text for text, number in model.special_tokens.items()}
     if len(tokens) != len(expected):
         return f"it has {len(tokens)} tokens, not {len(expected)}"

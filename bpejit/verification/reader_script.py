@@ -82,10 +82,11 @@ def _mistral_common(path: Path) -> Encode:
 
 
 def _gguf(path: Path) -> list[str]:
-    from gguf.vocab import BpeVocab, SpecialVocab
+    from gguf.vocab import BpeVocab, LlamaHfVocab, SpecialVocab
 
     folder = path if path.is_dir() else path.parent
-    vocab = BpeVocab(folder)
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    vocab = (LlamaHfVocab if content["model"].get("byte_fallback") else BpeVocab)(folder)
     SpecialVocab(folder, load_merges=True, n_vocab=vocab.vocab_size)
     return [token.decode() if isinstance(token, bytes) else token for token, _, _ in vocab.all_tokens()]
 

@@ -19,7 +19,7 @@ from conftest import DATA, ROOT, data_text, read_shared
 from helpers.settings_cases import STORED, published_settings
 
 import bpejit
-from bpejit.formats.huggingface_writing import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
+from bpejit.formats.huggingface_writing import BYTE_LEVEL_MISREAD, READ_PRESETS, WORD_END_MISREAD, not_read_by
 from bpejit.splitting import PRESETS
 from bpejit.verification.acceptance import SAMPLES, Reading, check_readers, sample_texts
 
@@ -99,13 +99,36 @@ def test_presets(trained, name: str, environment: str, reader: str) -> None:
         assert found.status == "refused", found.detail
 
 
+SYMBOLS = {
+    "llama": {"symbols": "characters", "byte_fallback": True, "metaspace": True, "prefix_space": True},
+    "words": {"symbols": "characters", "word_end": "</w>"},
+    "clip": {"word_end": "</w>"},
+}
+"""Options of training with other symbols than bytes."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "reader"), [one for one in READERS if one[1] in ("tokenizers", "transformers", "gguf")]
+)
+@pytest.mark.parametrize("name", SYMBOLS)
+def test_symbols(tmp_path: Path, name: str, environment: str, reader: str) -> None:
+    if reader == "gguf" and name != "llama":
+        pytest.skip("llama.cpp has no ends of words")
+    corpus = [DATA / "prose.txt", DATA / "code.txt", DATA / "cjk.txt"]
+    tokenizer = bpejit.train(corpus, vocab_size=9000, unk_token="<unk>" if name != "clip" else None, **SYMBOLS[name])
+    tokenizer.save(tmp_path / name, format="hf")
+    found = read(tokenizer, tmp_path / name, environment, reader)
+    misread = f"{reader} {found.version}" in not_read_by(tokenizer.model)
+    assert found.status == ("different" if misread else "equal"), found.detail
+
+
 def test_documented_versions_match_environments() -> None:
     listed = {
         line.strip().replace("==", " ")
         for file in Path(__file__).parent.glob("*.txt")
         for line in file.read_text().splitlines()
     }
-    for known in (*READ_PRESETS, BYTE_LEVEL_MISREAD):
+    for known in (*READ_PRESETS, BYTE_LEVEL_MISREAD, WORD_END_MISREAD):
         assert any(line.startswith(known) for line in listed), known
 
 
