@@ -12,6 +12,9 @@ from twins.characters import hash_bytes
 from twins.splitting import split_spans
 from twins.training import Pair
 
+UNKNOWN = 7
+"""The id of characters that are not in a vocabulary."""
+
 
 class PretokenCache:
     """The cache of pre-tokens as two dicts: when its slots or its index are cleared, and which records are overwritten.
@@ -254,6 +257,26 @@ def merge_long(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
 def encode_pretoken(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
     """Return the ids of a pre-token."""
     return [ids[token] for token in merge_window(data, rules)]
+
+
+def replace_parts(ids: list[int], first: int, parts: list[list[int]], fused: int | None) -> list[int]:
+    """Return the ids of a pre-token, with those that stand for tokens without an id, which are numbered from `first` on.
+
+    `parts` has the ids of each such token; an empty list continues the character before it. `fused` is the id of which one is
+    left of several in a row.
+    """
+    replaced: list[int] = []
+    within = False
+    for number in ids:
+        is_part = first <= number < first + len(parts)
+        found = parts[number - first] if is_part else [number]
+        if is_part and not found and not within:
+            found = [UNKNOWN]
+        within = is_part
+        for one in found:
+            if one != fused or not replaced or replaced[-1] != one:
+                replaced.append(one)
+    return replaced
 
 
 def hash_strings(strings: list[bytes]) -> list[int]:
