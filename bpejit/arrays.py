@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpejit.kernels.common.byte_strings import copy_strings
 from bpejit.kernels.common.integer_lists import lists_of
 from bpejit.kernels.constants import TEXT_PADDING
 
@@ -25,9 +26,6 @@ HUGE_PAGE_BYTES = 2 << 20
 
 _LINE_BYTES = 64
 """Size of a line of the CPU cache."""
-
-_BLOCK = 1 << 16
-"""Strings that are copied at a time."""
 
 _MAPPED_BYTES, _RETAINED_BYTES = 1 << 20, 31 << 20
 """Sizes of blocks between which glibc maps them, but can be made to retain them."""
@@ -229,13 +227,9 @@ class ByteStrings(_Record):
 
     def take(self, places: Array) -> ByteStrings:
         """Return the strings at several indexes."""
-        lengths = np.diff(self.starts)[places]
-        starts = starts_of(lengths)
-        pool = np.empty(starts[-1], np.uint8)
-        for first in range(0, places.size, _BLOCK):  # the places of all bytes at once would be eight times as large as these
-            some = slice(first, first + _BLOCK)
-            bytes_at = ranges_of(self.starts[places[some]], lengths[some])
-            pool[starts[first] : starts[first] + bytes_at.size] = self.pool[bytes_at]
+        pool = np.empty(int(np.diff(self.starts)[places].sum()), np.uint8)
+        starts = np.empty(places.size + 1, np.int64)
+        copy_strings(self.pool, self.starts, places.astype(np.int64, copy=False), pool, starts)
         return ByteStrings(pool, starts)
 
     def __len__(self) -> int:

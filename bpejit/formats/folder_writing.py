@@ -36,6 +36,7 @@ from bpejit.formats.huggingface_writing import (
     tokenizer_json,
 )
 from bpejit.formats.missing_parts import TOOLS_UNICODE
+from bpejit.formats.packed_vocabulary import parse_large
 from bpejit.formats.settings_beside import SETTINGS_FILES
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, write_files
 from bpejit.model import Model, pattern_source
@@ -214,13 +215,14 @@ def _is_ours(folder: Path, name: str) -> bool:
 def _reading_obstacle(model: Model, written: bytes) -> str | None:
     """Return why a `tokenizer.json` is not read as the model, whose symbols only some files describe, or None if it is."""
     try:
-        found = model_from_json(json.loads(written), unicode=model.unicode or TOOLS_UNICODE)
+        content = parse_large(written, hook=dict) or json.loads(written)
+        found = model_from_json(content, unicode=model.unicode or TOOLS_UNICODE)
     except TokenizerFormatError as error:
         return f"its `tokenizer.json` would not be read: {error}"
     same = (found.symbols, found.tokens, found.special_tokens, found.pipeline) == (
         *(model.symbols, model.tokens, model.special_tokens, model.pipeline),
     )
-    return None if same and found.merges == tuple(model.merges) else "its `tokenizer.json` would be read as other tokens"
+    return None if same and found.merges == model.merges else "its `tokenizer.json` would be read as other tokens"
 
 
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:

@@ -24,7 +24,14 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
-from bpejit.formats.packed_vocabulary import MOST_ID, PackedVocabulary, pack_texts, parse_large, token_strings
+from bpejit.formats.packed_vocabulary import (
+    MOST_ID,
+    PackedVocabulary,
+    are_texts,
+    pack_texts,
+    parse_large,
+    token_strings,
+)
 from bpejit.formats.reading_symbols import BpeSettings, read_symbols, share_merges
 from bpejit.formats.settings_beside import (
     SETTINGS_FILES,
@@ -43,7 +50,7 @@ from bpejit.packed_tokens import PackedMerges, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.utf8 import has_surrogates, is_utf8
+from bpejit.utf8 import has_surrogates
 
 _LONGEST_TOKEN = 1 << 16
 """Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
@@ -158,7 +165,7 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     pattern: Pattern | None = None
     divides = symbols is not None and pretokenizer.patterns == (WHOLE,) and options.divides
     made = strings.take(distinct(merges[2])) if divides else tokens.strings
-    if divides and (characters or all(map(is_utf8, made))):  # parts of characters join characters of any kind
+    if divides and (characters or are_texts(made)):  # parts of characters join characters of any kind
         pattern = joining_pattern(made)
     every = {text: flags.get(text, TokenFlags()) for text in numbers}
     pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)

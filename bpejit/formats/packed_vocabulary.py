@@ -140,7 +140,7 @@ def _parse_vocabulary(block: Array, begin: int) -> tuple[PackedVocabulary | None
     numbers = np.empty(starts.size, np.int64)
     n_texts = merge_parsing.parse_vocabulary(block, begin, pool, starts, numbers, state)
     texts = _strings(pool, starts, n_texts)
-    if texts is None or not is_utf8(texts.pool.tobytes()) or numbers[:n_texts].max(initial=0) > MOST_ID:
+    if texts is None or not are_texts(texts) or numbers[:n_texts].max(initial=0) > MOST_ID:
         return None, 0
     vocab = PackedVocabulary(texts, numbers[:n_texts].copy())
     is_distinct = np.array_equal(vocab.index.find(texts), np.arange(n_texts))
@@ -200,6 +200,12 @@ def token_strings(texts: ByteStrings, *, level: bool, suffix: str, space: str) -
     exists = np.diff(starts) > 0
     exists[np.searchsorted(starts, np.flatnonzero(unknown), side="right") - 1] = False
     return ByteStrings(values[kept], starts_of(kept)[starts]), exists
+
+
+def are_texts(strings: ByteStrings) -> bool:
+    """Return True if all strings are valid UTF-8."""
+    firsts = strings.pool[strings.starts[:-1][np.diff(strings.starts) > 0]]
+    return not (firsts & 0xC0 == 0x80).any() and is_utf8(strings.pool.tobytes())
 
 
 def ends_with(strings: ByteStrings, end: bytes) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from json.encoder import encode_basestring
@@ -23,18 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, starts_of
 from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats.packed_vocabulary import StringIndex, are_texts, ends_with
 from bpejit.jit import cache, fingerprint
 from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
-from bpejit.normalization.symbols import Symbols, file_text, unused_texts
+from bpejit.normalization.symbols import Symbols, unused_texts
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
 
 # ---- the cache
+
+_ASCII = 0x80
 
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""
@@ -93,18 +96,24 @@ def every_token(model: Model) -> tuple[ByteStrings, Array]:
 
 # ---- lines of text
 
-_JSON = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
+_FORMS = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
 """The character of each byte in a JSON string."""
 
-_FORMS = np.array(
-    [int.from_bytes(form, "little") | (int(kernels.TWO_BYTES) if len(form) == 2 else 0) for form in _JSON], np.uint32
-)
+_QUOTE, _SUFFIX = 256, 257
+"""Codes of what is not a byte."""
 
 
 def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
     """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end."""
     strings, numbers = every_token(model)
-    quoted = _quote(strings) if model.symbols is None else _quote_texts(strings, model.symbols, legacy_merges=legacy_merges)
+    quoted = _quote(strings, model.symbols)
+    spaced = quoted.pool == ord(" ") if legacy_merges else np.zeros(1, np.bool_)
+    if spaced.any():
+        text = json.loads(quoted[int(np.searchsorted(quoted.starts, np.argmax(spaced), side="right")) - 1])
+        raise TokenizerFormatError(
+            f"the token {shorten(text)} has a space, which separates the two tokens of a merge in one string; expected "
+            "tokens without spaces: write the merges as lists"
+        )
     listed: Sequence[tuple[bytes, bytes]] = model.merges
     if model.ranked and model.symbols is None:
         from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
@@ -130,33 +139,34 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
     return vocab, merges
 
 
-def _quote(strings: ByteStrings) -> ByteStrings:
-    """Return tokens as JSON strings of GPT-2's byte characters."""
-    n_bytes = strings.pool.size + int(np.count_nonzero(_FORMS[strings.pool] & kernels.TWO_BYTES)) + 2 * len(strings)
-    pool = np.empty(n_bytes, np.uint8)
-    starts = np.empty(len(strings) + 1, np.int64)
-    kernels.quote_tokens(strings.pool, strings.starts, _FORMS, pool, starts)
-    return ByteStrings(pool, starts)
-
-
-def _quote_texts(tokens: Iterable[bytes], symbols: Symbols, *, legacy_merges: bool) -> ByteStrings:
-    """Return the tokens of a model with symbols as JSON strings of the texts in its file."""
-    texts = [file_text(token, symbols) for token in tokens]
-    spaced = next((text for text in texts if " " in text), None) if legacy_merges else None
-    if spaced is not None:
-        raise TokenizerFormatError(
-            f"the token {shorten(spaced)} has a space, which separates the two tokens of a merge in one string; expected "
-            "tokens without spaces: write the merges as lists"
-        )
-    return ByteStrings.from_list([_quoted(text) for text in texts])
+def _quote(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
+    """Return tokens as JSON strings of the texts in a file (see `file_text`)."""
+    symbols = symbols or Symbols(characters=False)
+    forms, suffix = list(_FORMS), symbols.word_end
+    codes, kept = strings.pool.astype(np.int64), np.ones(strings.pool.size, np.bool_)
+    if symbols.characters:
+        if not are_texts(strings):
+            raise TokenizerFormatError("the vocabulary has tokens that are not UTF-8; expected characters: remove them")
+        forms = [_quoted(chr(byte))[1:-1] if byte < _ASCII else bytes([byte]) for byte in range(256)]
+        forms[ord(" ")] = _quoted(symbols.space or " ")[1:-1]
+    elif suffix:
+        end = suffix.encode()
+        places = strings.starts[1:][ends_with(strings, end)] - len(end)
+        codes[places] = _SUFFIX
+        for offset in range(1, len(end)):
+            kept[places + offset] = False
+    bounds = starts_of(kept)[strings.starts]
+    codes = np.insert(codes[kept], np.repeat(bounds, 2)[1:-1], _QUOTE)
+    found = ByteStrings.from_list([*forms, b'"', _quoted(suffix)[1:-1]]).take(codes)
+    return ByteStrings(found.pool, found.starts[bounds + 2 * np.arange(bounds.size)])
 
 
 def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:
     """Return the indexes of the tokens of each merge, int64 each."""
     if isinstance(merges, PackedMerges) and merges.tokens is strings:
         return merges.lefts.astype(np.int64), merges.rights.astype(np.int64)
-    index = {token: number for number, token in enumerate(strings)}
-    found = np.fromiter(map(index.__getitem__, chain.from_iterable(merges)), np.int64, 2 * len(merges))
+    sides = merges.sides() if isinstance(merges, PackedMerges) else ByteStrings.from_list([*chain.from_iterable(merges)])
+    found = StringIndex(strings).find(sides).astype(np.int64)
     return found[::2].copy(), found[1::2].copy()
 
 

@@ -21,6 +21,11 @@ def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | Non
     return found if ranks == sorted(set(ranks)) and all(0 < len(token) <= longest for token, _ in found) else None
 
 
+def copy_strings(strings: list[bytes], places: list[int]) -> list[bytes]:
+    """Return the strings at several indexes."""
+    return [strings[place] for place in places]
+
+
 def quote_tokens(tokens: list[bytes], characters: str) -> list[str]:
     """Return tokens as JSON strings, with a character for each byte."""
     return [json.dumps("".join(characters[byte] for byte in token), ensure_ascii=False) for token in tokens]

@@ -12,46 +12,7 @@ INDENT = 6
 MOST_DIGITS = 19
 """Maximum number of digits of an id."""
 
-TWO_BYTES = np.uint32(1 << 16)
-"""Bit of a form of two bytes (see `quote_tokens`)."""
-
-_QUOTE, _COMMA, _NEWLINE, _SPACE, _COLON, _OPEN, _CLOSE, _ZERO = (np.uint8(ord(sign)) for sign in '",\n :[]0')
-
-
-@kernel
-def quote_tokens(pool, starts, forms, quoted, quoted_starts):
-    """Write tokens as JSON strings, with a character for each byte.
-
-    Parameters
-    ----------
-    pool : uint8[:], in
-    starts : int64[n + 1], in
-        Token `i` is `pool[starts[i]:starts[i + 1]]`.
-    forms : uint32[256], in
-        What represents each byte: one or two bytes, from the lowest on, with `TWO_BYTES` for two.
-    quoted : uint8[:], out
-        At least the bytes of all forms, and two for each token.
-    quoted_starts : int64[n + 1], out
-
-    Notes
-    -----
-    Linear in the pool. Starts are not checked.
-    """
-    at = 0
-    quoted_starts[0] = at
-    for n in range(starts.size - 1):
-        quoted[at] = _QUOTE
-        at += 1
-        for i in range(starts[n], starts[n + 1]):
-            form = forms[pool[i]]
-            quoted[at] = np.uint8(form & np.uint32(0xFF))
-            at += 1
-            if form & TWO_BYTES:
-                quoted[at] = np.uint8((form >> np.uint32(8)) & np.uint32(0xFF))
-                at += 1
-        quoted[at] = _QUOTE
-        at += 1
-        quoted_starts[n + 1] = at
+_COMMA, _NEWLINE, _SPACE, _COLON, _OPEN, _CLOSE, _ZERO = (np.uint8(ord(sign)) for sign in ",\n :[]0")
 
 
 @inline
@@ -81,7 +42,7 @@ def write_vocabulary(quoted, starts, order, numbers, out):
     Parameters
     ----------
     quoted, starts : in
-        Tokens as JSON strings, as from `quote_tokens`.
+        Tokens as JSON strings, end to end.
     order : int64[n], in
         The indexes of the tokens, in the order of the lines.
     numbers : int64[:], in
@@ -126,7 +87,7 @@ def write_merges(quoted, starts, lefts, rights, joined, out):
     Parameters
     ----------
     quoted, starts : in
-        Tokens as JSON strings, as from `quote_tokens`.
+        Tokens as JSON strings, end to end.
     lefts, rights : int64[n], in
         The indexes of the tokens of each pair.
     joined : bool

@@ -9,10 +9,11 @@ import twins
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
-from bpejit.formats.vocabulary_arrays import _FORMS, vocabulary_and_merges
+from bpejit.formats.vocabulary_arrays import _quote, vocabulary_and_merges
 from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, encode_byte_characters
+from bpejit.normalization.symbols import Symbols, file_text
 
 BYTES = [bytes([byte]) for byte in range(256)]
 
@@ -23,12 +24,29 @@ def packed(strings: list[str]) -> ByteStrings:
     return ByteStrings.from_list([string.encode() for string in strings])
 
 
+@given(st.data(), tokens_of_any_bytes)
+def test_copy_strings(data: st.DataObject, tokens: list[bytes]) -> None:
+    places = data.draw(st.lists(st.integers(0, len(tokens) - 1), max_size=9))
+    found = ByteStrings.from_list(tokens).take(np.array(places, np.int64))
+    assert list(found) == twins.formats.copy_strings(tokens, places)
+
+
 @given(tokens_of_any_bytes)
 def test_quote_tokens(tokens: list[bytes]) -> None:
-    strings, expected = ByteStrings.from_list(tokens), packed(twins.formats.quote_tokens(tokens, CHARACTERS))
-    quoted, starts = np.zeros(expected.pool.size, np.uint8), np.zeros(len(tokens) + 1, np.int64)
-    kernels.quote_tokens(strings.pool, strings.starts, _FORMS, quoted, starts)
-    assert ByteStrings(quoted, starts) == expected
+    assert _quote(ByteStrings.from_list(tokens), None) == packed(twins.formats.quote_tokens(tokens, CHARACTERS))
+
+
+@given(
+    st.lists(st.text(st.sampled_from('a"\\\n ▁é</w>\U0001f600'), max_size=6), max_size=9),
+    st.booleans(),
+    st.sampled_from(["</w>", "", '"é']),
+    st.sampled_from(["▁", "", '"']),
+)
+def test_quote_tokens__symbols(texts: list[str], characters: bool, suffix: str, space: str) -> None:
+    symbols = Symbols(characters, word_end=suffix, space=space)
+    tokens = [text.encode() for text in texts]
+    expected = [json.dumps(file_text(token, symbols), ensure_ascii=False) for token in tokens]
+    assert _quote(ByteStrings.from_list(tokens), symbols) == packed(expected)
 
 
 @given(st.data(), tokens_of_any_bytes)
