@@ -227,10 +227,10 @@ class ByteStrings(_Record):
 
     def take(self, places: Array) -> ByteStrings:
         """Return the strings at several indexes."""
-        pool = np.empty(int(np.diff(self.starts)[places].sum()), np.uint8)
+        pool = np.empty(int(np.diff(self.starts)[places].sum()) + 8, np.uint8)
         starts = np.empty(places.size + 1, np.int64)
         copy_strings(self.pool, self.starts, places.astype(np.int64, copy=False), pool, starts)
-        return ByteStrings(pool, starts)
+        return ByteStrings(pool[: starts[-1]], starts)
 
     def __len__(self) -> int:
         return int(self.starts.size - 1)

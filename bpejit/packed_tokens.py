@@ -71,7 +71,7 @@ class PackedTokens(Mapping[int, bytes]):
 
     def _find(self, key: object) -> int | None:
         """Return the index of an id, or None."""
-        if not isinstance(key, (int, np.integer)) or not 0 <= key <= np.iinfo(np.int64).max:
+        if not isinstance(key, (int, np.integer)):
             return None
         index = bisect_left(self.numbers.data, key)  # a third of the time of `np.searchsorted`
         return index if index < self.numbers.size and self.numbers[index] == key else None

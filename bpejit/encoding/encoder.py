@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +23,16 @@ from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.symbol_tables import find_symbols, marked
+from bpejit.encoding.symbol_tables import find_symbols, marked_tokens
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
-from bpejit.model import Model, in_order, special_bytes
+from bpejit.model import Model, special_bytes
 from bpejit.normalization.pipeline_config import TokenFlags
-from bpejit.packed_tokens import id_range
+from bpejit.packed_tokens import id_range, pack_tokens
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import encode_utf8
@@ -154,9 +154,11 @@ class Encoder(Decoder):
         The cached ids are those that the merges produce, which for some tokens of some vocabularies is not the token.
         """
         most = workspace.arrays.slots.size // pretoken_cache.SLOT_WORDS // 2
-        suffix = b"" if self.model.symbols is None else self.model.symbols.word_end.encode()
-        tokens = (marked(token, suffix) for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
-        seeds = ByteStrings.from_list(list(islice(tokens, most)))
+        strings, numbers = pack_tokens(self.model.tokens)
+        lengths = np.diff(strings.starts)
+        places = np.argsort(numbers)
+        places = places[((lengths > 0) & (lengths <= SHORT_KEY_BYTES))[places]]
+        seeds = marked_tokens(strings.take(places[:most]), self.model.symbols)
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, np.uint32)
         self.runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
 

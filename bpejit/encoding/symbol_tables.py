@@ -68,7 +68,7 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     """Return the internal tokens with the results of a list of merges, and left, right, result and rank of each, int32."""
     strings, _ = every_token(model)
     lefts, rights = merge_indexes(model.merges, strings)
-    strings = _marked_tokens(strings, model.symbols)
+    strings = marked_tokens(strings, model.symbols)
     index = StringIndex(strings)
     made = index.find(PackedMerges(strings, lefts, rights).sides(), 2)
     numbers = np.full(len(strings), -1, np.int32)
@@ -110,7 +110,7 @@ def marked(token: bytes, suffix: bytes) -> bytes:
     return token[: -len(suffix)] + _WORD_END if suffix and token.endswith(suffix) and token != suffix else token
 
 
-def _marked_tokens(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
+def marked_tokens(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
     """Return tokens with the mark in place of the suffix."""
     if symbols is None or not symbols.word_end:
         return strings
@@ -120,13 +120,13 @@ def _marked_tokens(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings
 
 def _characters(model: Model, symbols: Symbols) -> list[bytes]:
     """Return the characters of the vocabulary with several bytes, and all characters with the mark."""
-    strings = _marked_tokens(every_token(model)[0], symbols)
+    strings = marked_tokens(every_token(model)[0], symbols)
     if symbols.word_end:
         strings = ByteStrings.from_list([token.removesuffix(_WORD_END) for token in strings])
     lengths = np.diff(strings.starts)
     widths_of = _WIDTHS if symbols.characters else np.ones(_N_BYTES, np.int64)
     leads = strings.pool[np.minimum(strings.starts[:-1], strings.pool.size - 1)]
-    found = {strings[index] for index in np.flatnonzero((lengths > 0) & (lengths == widths_of[leads])).tolist()}
+    found = {*strings.take(np.flatnonzero((lengths > 0) & (lengths == widths_of[leads])))}
     if symbols.word_end:
         found |= {symbol + _WORD_END for symbol in found}
     return sorted(one for one in found if len(one) > 1)
@@ -149,7 +149,7 @@ def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Arr
     """
     symbols = model.symbols
     strings, numbers = every_token(model)
-    found = StringIndex(_marked_tokens(strings, symbols)).find(internal)
+    found = StringIndex(marked_tokens(strings, symbols)).find(internal)
     ids = np.where(found < 0, -1, numbers[found])
     if symbols is None:
         limits = np.array([NO_ID, symbol_parts.NOT_FUSED, True], np.uint32)

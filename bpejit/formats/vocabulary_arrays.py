@@ -31,7 +31,7 @@ from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.symbols import Symbols, unused_texts
-from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, pack_tokens
+from bpejit.packed_tokens import PackedMerges, PackedTokens, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
 
@@ -63,16 +63,18 @@ def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
     """Store a model and what its reader needs besides it for the content of a file, if possible."""
     if len(model.tokens) < LEAST_TOKENS or (model.symbols is not None and model.symbols.shared):
         return
-    if not isinstance(model.tokens, PackedTokens) and list(model.tokens) != sorted(model.tokens):
-        model = replace(model, tokens=ReadOnlyDict(sorted(model.tokens.items())))
-    strings, numbers = pack_tokens(model.tokens)
     name = _file_name(content)
     if name is None:
         return
-    lefts, rights = (side.astype(np.int32) for side in merge_indexes(model.merges, strings))
-    packed = replace(model, tokens=PackedTokens(strings, numbers), merges=PackedMerges(strings, lefts, rights))
-    vars(packed)["sha256"] = model.sha256
-    cache.write(name, pickle.dumps((packed, notes), protocol=4), cache.ENCODERS)
+    sha256 = model.sha256
+    if not (isinstance(model.tokens, PackedTokens) and isinstance(model.merges, PackedMerges)):
+        strings, numbers = pack_tokens(model.tokens)
+        order = np.argsort(numbers)
+        strings = strings.take(order)
+        lefts, rights = (side.astype(np.int32) for side in merge_indexes(model.merges, strings))
+        model = replace(model, tokens=PackedTokens(strings, numbers[order]), merges=PackedMerges(strings, lefts, rights))
+        vars(model)["sha256"] = sha256
+    cache.write(name, pickle.dumps((model, notes), protocol=4), cache.ENCODERS)
 
 
 def _file_name(content: bytes) -> str | None:

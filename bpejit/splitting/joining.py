@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, distinct, starts_of
+from bpejit.arrays import Array, ByteStrings, starts_of
 from bpejit.utf8 import code_points
 
 _RANGES = (
@@ -21,12 +21,16 @@ _RANGES = (
 )
 """Blocks of punctuation and symbols. Any division is exact, and this one does not depend on a version of Unicode."""
 
-_BOUNDARIES = np.array([(first, last + 1) for first, last in _RANGES]).ravel()
-
 _MOST_RANGES = 40
 """Largest number of ranges of characters that a set of the pattern lists. Smaller gaps between them are filled."""
 
 _ASCII, _SYMBOL, _LETTER = 0x80, "\x80", "\xc0"
+
+_CLASSES = np.full(0x110000, ord(_LETTER), np.uint8)
+_CLASSES[:_ASCII] = range(_ASCII)
+for _first, _last in _RANGES:
+    _CLASSES[_first : _last + 1] = ord(_SYMBOL)
+"""The character that stands for each one: itself in ASCII."""
 
 _LETTERS, _DIGITS, _MARKS, _OTHER_LETTERS, _OTHERS = "letters", "digits", "marks", "other letters", "others"
 
@@ -74,17 +78,17 @@ def _adjacent(tokens: ByteStrings) -> tuple[set[tuple[str, str]], dict[str, str]
 
     In the pairs, one character stands for all of a class that is not of ASCII. The sets are letters and others.
     """
-    points = code_points(tokens.pool.tobytes().decode("utf-8", "replace")).astype(np.int64)
+    points = code_points(tokens.pool.tobytes().decode("utf-8", "replace"))
+    classes = _CLASSES[points]
     joins = np.ones(points.size, np.bool_)  # a character and the next one
     begins = starts_of((tokens.pool & 0xC0) != 0x80)
     joins[begins[tokens.starts[1:]] - 1] = False
-    joined = distinct(points[joins | np.append(False, joins[:-1])])
-    joined = joined[joined >= _ASCII]
-    is_symbol = (np.searchsorted(_BOUNDARIES, joined, side="right") & 1).astype(np.bool_)
+    is_joined = np.zeros(_CLASSES.size, np.bool_)
+    is_joined[points[joins]] = is_joined[points[1:][joins[:-1]]] = True
+    joined = np.flatnonzero(is_joined[_ASCII:]) + _ASCII
+    is_symbol = _CLASSES[joined] == ord(_SYMBOL)
     sets = {_OTHER_LETTERS: _written(joined[~is_symbol]), _OTHERS: _written(joined[is_symbol])}
-    symbols = np.searchsorted(_BOUNDARIES, points, side="right") & 1
-    points = np.where(points < _ASCII, points, np.where(symbols, ord(_SYMBOL), ord(_LETTER)))
-    codes = np.bincount((points[:-1] << 8 | points[1:])[joins[:-1]]) if points.size else np.zeros(0)
+    codes = np.bincount((classes[:-1].astype(np.uint16) << 8 | classes[1:])[joins[:-1]]) if points.size else np.zeros(0)
     return {(chr(code >> 8), chr(code & 0xFF)) for code in np.flatnonzero(codes).tolist()}, sets
 
 

@@ -1,12 +1,10 @@
-"""Read the vocabulary and the list of merges of a `tokenizer.json`, and find strings among others."""
+"""Read the vocabulary and the list of merges of a `tokenizer.json`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.kernels.common.keys import equal_bytes, hash_bytes
-from bpejit.kernels.constants import ONE
 
 UNUSUAL = -1
 """Result if there is something else than texts with ids, or merges of two strings, or no valid JSON."""
@@ -239,60 +237,3 @@ def parse_vocabulary(data, begin, pool, starts, numbers, state):
         at = _skip_space(data, at + 1)
     state[0] = at + 1
     return count
-
-
-@kernel
-def index_strings(pool, starts, slots):
-    """Fill the hash table of strings in which `find_strings` finds them.
-
-    Parameters
-    ----------
-    pool, starts : uint8[:], int64[n + 1], in
-        The strings, end to end; the pool is readable 16 bytes past the last.
-    slots : int32[a power of two], in and out
-        All zeros on entry, at least twice as many as `n`.
-
-    Notes
-    -----
-    One step for each string. Of strings that are equal, the first is found.
-    """
-    mask = np.uint64(slots.size - 1)
-    for i in range(starts.size - 1):
-        start = np.uint64(starts[i])
-        slot = hash_bytes(pool, start, np.uint64(starts[i + 1]) - start) & mask
-        while slots[slot] != 0:
-            slot = (slot + ONE) & mask
-        slots[slot] = i + 1
-
-
-@kernel
-def find_strings(known_pool, known_starts, slots, pool, starts, step, found):
-    """Find strings among others.
-
-    Parameters
-    ----------
-    known_pool, known_starts, slots : in
-        The others, as for `index_strings`, which has filled the slots.
-    pool, starts : uint8[:], int64[:], in
-        Strings of which string `i` ends at `starts[(i + 1) * step]`; the pool is readable 16 bytes past the last.
-    step : int
-    found : int32[n], out
-        The index of each, or -1.
-
-    Notes
-    -----
-    One lookup for each string.
-    """
-    mask = np.uint64(slots.size - 1)
-    for i in range(found.size):
-        start = np.uint64(starts[i * step])
-        length = np.uint64(starts[(i + 1) * step]) - start
-        slot = hash_bytes(pool, start, length) & mask
-        found[i] = -1
-        while slots[slot] != 0:
-            other = slots[slot] - 1
-            begin = np.uint64(known_starts[other])
-            if np.uint64(known_starts[other + 1]) - begin == length and equal_bytes(known_pool, begin, pool, start, length):
-                found[i] = other
-                break
-            slot = (slot + ONE) & mask

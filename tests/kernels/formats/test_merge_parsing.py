@@ -108,5 +108,6 @@ def test_parse_vocabulary__cases(data: bytes, expected: list[tuple[bytes, int]] 
 
 @given(st.lists(st.binary(max_size=3), max_size=9), st.lists(st.binary(max_size=3), max_size=9), st.sampled_from([1, 2]))
 def test_find_strings(known: list[bytes], strings: list[bytes], step: int) -> None:
-    found = StringIndex(ByteStrings.from_list(known)).find(ByteStrings.from_list(strings), step)
-    assert found.tolist() == twins.formats.find_strings(known, strings, step)
+    index = StringIndex(ByteStrings.from_list(known))
+    assert index.is_distinct == (len(twins.formats.index_strings(known)) == len(known))
+    assert index.find(ByteStrings.from_list(strings), step).tolist() == twins.formats.find_strings(known, strings, step)
