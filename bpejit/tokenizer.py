@@ -694,7 +694,7 @@ class Tokenizer:
             format=format,
             contents=Contents(strip_bom=strip_bom, keep_columns=options["keep_columns"], **chosen(ReadingOptions, options)),
             dry_run=arguments.flag("dry_run", dry_run),
-            **work,
+            work=work,
         )
 
     # ---- decoding ----------------------------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, descr
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
-from bpejit.jobs.folder_store import COMBINED, naming_output
+from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
 from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, claim_job
 from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
 from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
+from bpejit.storage.files import naming_output
 
 PARTS_PER_SLOT = 4
 """Parts for each processor, so that the last ones to end leave few processors idle."""
@@ -46,34 +47,20 @@ def choose_parts(plan: JobPlan, slots: int) -> int:
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
 
 
-def plan_on_cluster(plan: JobPlan, address: str | None, workers: int | None) -> tuple[int, int, str]:
+def plan_on_cluster(plan: JobPlan, work: Mapping[str, Any]) -> tuple[int, int, str]:
     """Return how many tasks run at the same time, the number of parts, and what the cluster is. A local one is not started."""
     plan.check_shared()
-    slots, name = describe_cluster(address, workers)
+    slots, name = describe_cluster(work["ray_address"], work["workers"])
     parts = choose_parts(plan, slots)
     return min(slots, parts), parts, name
 
 
-def run_on_cluster(plan: JobPlan, address: str | None, workers: int | None, report: Progress) -> JobResult:
-    """Run a job on a Ray cluster; the outputs are those of `run_job`.
-
-    Parameters
-    ----------
-    plan : JobPlan
-        Of the whole job.
-    address, workers
-        See `bpejit.engines.ray_cluster.connected`.
-    report : callable
-        Progress.
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError
-    """
+def run_on_cluster(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
+    """Run a whole job on a Ray cluster; the parameters, the outputs and the errors are those of `run_job`."""
     plan.check_shared()
-    with connected(address, workers=workers) as cluster:
-        remarks(report)(f"{plan.doing} on {cluster.describe()}")
-        return replace(_run_whole(plan, cluster, report), cluster=cluster.describe())
+    with connected(work["ray_address"], workers=work["workers"]) as cluster:
+        remarks(work["report"])(f"{plan.doing} on {cluster.describe()}")
+        return replace(_run_whole(plan, cluster, work["report"]), cluster=cluster.describe())
 
 
 def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResult:
@@ -92,7 +79,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         before = sum(found, Totals())
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
-        plan.check_totals(totals)
+        plan.names.check_totals(plan.job, totals)
     engine = plan.joining_engine(cluster, shared)
     with naming_output(plan.names.out):
         if engine is None:
@@ -184,7 +171,8 @@ def run_part_task(
     plan = shared.part(part, parts, units, earlier)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BpejitWarning)
-        result = run_part(plan, workers=1, engine="serial", report=report, joins=False, patience=PATIENCE)
+        work = {"workers": 1, "engine": "serial", "report": report}
+        result = run_part(plan, work, joins=False, patience=PATIENCE)
     messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
     return result.totals, peak_memory()[0], messages
 

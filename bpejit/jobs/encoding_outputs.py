@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,32 +18,98 @@ from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
 from bpejit.jobs.final_files import FinalFiles, adopts
-from bpejit.jobs.folder_store import COMBINED, FolderStore, naming_output
+from bpejit.jobs.folder_store import COMBINED, FolderStore
 from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FilePairs, Finished, OutputNames, listed_outputs
+from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
-from bpejit.storage.files import scratch_folder
+from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
 
 LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
 
+ASIDE = "-val"
+"""What the names of files with the documents that are set aside end in, before the number of a shard and the suffix."""
+
 SHARED = (LENGTHS, SCHEMA)
 """Files that all parts of a job write, equally, and that joining reads."""
 
 
 @dataclass(frozen=True)
-class EncodingOutputs(OutputNames):
-    """The outputs of an encoding job; for the parameters, see `OutputNames`."""
+class EncodingOutputs(JobOutputs):
+    """The outputs of an encoding job, and their names.
+
+    Parameters
+    ----------
+    out : Path
+        A file, or a folder of outputs.
+    inputs : list of Path, optional
+        The name of the output of each input in the folder, without suffix; None for a single output.
+    divided : bool
+        Whether the output is divided into shards.
+    format : TokenFileFormat
+    """
+
+    inputs: list[Path] | None
+    divided: bool
+    format: TokenFileFormat
 
     @classmethod
     def of_job(cls, out: Path, job: Mapping[str, Any]) -> EncodingOutputs:
         """Return the outputs of what was asked for, as in a manifest."""
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         return cls(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return self.inputs is not None
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the output is divided into shards."""
+        return self.divided
+
+    def first_files(self) -> list[Path]:
+        """Return the files of the first output."""
+        return [Path(file) for file in self.format.files(self.path(SpoolRecord(0, 0, False, 0)))]
+
+    def path(self, record: SpoolRecord) -> Path:
+        """Return the token file that a spool becomes."""
+        if self.inputs is None:
+            base = self.out
+        else:
+            name = self.inputs[record.output]
+            base = self.out / name.with_name(f"{name.name}{self.format.suffix}")
+        suffix = "".join(base.suffixes[-1:])
+        stem = base.name[: len(base.name) - len(suffix)]
+        number = f"-{record.shard:05d}" if self.divided else ""
+        return base.with_name(f"{stem}{ASIDE if record.aside else ''}{number}{suffix}")
+
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+        found: list[Path] = []
+        sides = [SpoolRecord(0, output, aside, 0) for output in range(len(self.inputs or [0])) for aside in (False, True)]
+        for side in sides:
+            first = self.path(side)
+            if not self.divided:
+                # Without a second set, a file that has the name of one may be anything.
+                candidates = [] if side.aside else [first]
+            else:
+                pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
+                with suppress(OSError):
+                    candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
+            for path in candidates:
+                found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
+        home = self.manifest.parent
+        for name in listed_outputs(self.manifest):
+            if not Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):
+                continue  # a link leads elsewhere
+            found += [Path(file) for file in self.format.files(home / name) if os.path.lexists(file)]
+        return list(dict.fromkeys(found))
 
     def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
         """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
@@ -58,6 +125,11 @@ class EncodingOutputs(OutputNames):
             return None
         return Finished(tuple(paths), self.manifest, totals, dtype, int(fields.get("left_out", 0)))
 
+    def check_totals(self, job: Mapping[str, Any], totals: Totals) -> None:  # noqa: ARG002
+        """Raise CorpusError if all records were skipped."""
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
+
     def write_final(
         self,
         begun: Mapping[str, Any],
@@ -72,8 +144,6 @@ class EncodingOutputs(OutputNames):
         job = begun["job"]
         parts = len(checkpoints)
         totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
-        if totals.skipped and not totals.documents:
-            raise no_texts(totals.skipped)
         if not fresh:
             _check_parts(folder, checkpoints)
         spools = part_folder(folder, 0, 1)
@@ -160,7 +230,7 @@ def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None
                 raise damaged(folder / name, folder=folder)
 
 
-def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
+def _described(record: SpoolRecord, names: EncodingOutputs) -> dict[str, Any]:
     path = names.path(record).relative_to(names.manifest.parent).as_posix()
     counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
     return {"path": path, **counts, **({"validation": True} if record.aside else {})}
@@ -173,7 +243,7 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
 
 
 def _join_spools(
-    names: OutputNames, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
+    names: EncodingOutputs, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
 ) -> str:
     """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
@@ -25,8 +24,7 @@ from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, FunctionJob, Job
+from bpejit.engines.base import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
@@ -38,7 +36,6 @@ from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, Totals
 from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import choose_dtype
@@ -58,8 +55,6 @@ class EncodingPlan(JobPlan):
     dtype : np.dtype
         Of the ids.
     chunk_bytes : int
-    read : InputFiles
-        The inputs, for comparison with the outputs.
     columns : bytes, optional
         The types of the columns to keep, as far as they are known.
     """
@@ -69,7 +64,6 @@ class EncodingPlan(JobPlan):
     sources: Sequence[Source]
     dtype: np.dtype[Any]
     chunk_bytes: int
-    read: InputFiles
     columns: bytes | None = None
 
     kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding,)
@@ -83,21 +77,16 @@ class EncodingPlan(JobPlan):
         """The inputs of the part."""
         return list(dict.fromkeys(source.path for unit in self.mine for source in unit.sources))
 
-    @property
-    def inputs(self) -> InputFiles:
-        """All inputs."""
-        return self.read
-
     @cached_property
     def modified(self) -> str | None:
         """See `JobPlan`; None for a job that begins, and is too small for a checkpoint."""
         known = self.options.resume or self.options.part is not None or len(self.mine) > 1
         return times_sha256(self.paths) if known else None
 
-    def make_engine(self, engine: str, workers: int | None) -> Engine:
-        """Return the engine for the units of the part."""
-        releases_gil = self.encoder.splitter.automaton is not None
-        return make_engine(engine, workers, input_bytes=self.size, releases_gil=releases_gil, returns_arrays=True)
+    @property
+    def releases_gil(self) -> bool:
+        """See `JobPlan`."""
+        return self.encoder.splitter.automaton is not None
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
         """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
@@ -145,11 +134,6 @@ class EncodingPlan(JobPlan):
         write(written)
         written.replace(self.folder / name)
 
-    def check_totals(self, totals: Totals) -> None:
-        """Raise CorpusError if all records of a part were skipped."""
-        if totals.skipped and not totals.documents:
-            raise no_texts(totals.skipped)
-
     def check_shared(self) -> None:
         """Raise OptionError if the job is a part, or an input is a pipe."""
         super().check_shared()
@@ -163,7 +147,7 @@ class EncodingPlan(JobPlan):
     def shared(self) -> EncodingPlan:
         """Return what the plans of all tasks on a cluster have in common: an absolute path of the output, and no inputs."""
         names = replace(self.names, out=Path(absolute_path(self.names.out)))
-        return replace(self, names=names, units=range(len(self.units)), mine=(), sources=(), read=InputFiles(()))
+        return replace(self, names=names, units=range(len(self.units)), mine=(), sources=())
 
     def units_of_nodes(self, part: int, parts: int) -> tuple[list[Unit], list[str]]:
         """Return the units of a part with absolute paths, and these."""
@@ -296,12 +280,10 @@ def plan_job(
     sources: list[Source],
     out: StrPath,
     options: JobOptions,
-    *,
     dtype: str,
     format: str,  # noqa: A002 - as for `Tokenizer.encode_files`
     chunk_bytes: int,
     contents: Contents,
-    read: InputFiles,
 ) -> EncodingPlan:
     """Return the plan of a job.
 
@@ -320,8 +302,6 @@ def plan_job(
     chunk_bytes : int
     contents : Contents
         Has the options of reading.
-    read : InputFiles
-        The inputs, for comparison with the outputs.
 
     Raises
     ------
@@ -377,7 +357,7 @@ def plan_job(
         "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
-    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, ids_dtype, chunk_bytes, read, columns)
+    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, ids_dtype, chunk_bytes, columns)
 
 
 def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
@@ -23,10 +24,10 @@ from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult
-from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
+from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.job_totals import Totals
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
+from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.opening import check_columns, check_packing, check_suffix, check_token_outputs, token_writer
 
@@ -66,15 +67,11 @@ def encode_files(
     *,
     dtype: str,
     format: str,  # noqa: A002
-    workers: int | None,
-    engine: str,
-    ray_address: str | None = None,
-    chunk_bytes: int,
     contents: Contents,
     dry_run: bool,
-    report: Progress,
+    work: Mapping[str, Any],
 ) -> EncodeReport:
-    """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
+    """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`, those of `work` checked."""
     begun = working_time()
     columns = contents.options.keep_columns
     check_packing(format, options.pack)
@@ -89,50 +86,29 @@ def encode_files(
     if isinstance(out, (str, os.PathLike)):
         out = local_path(os.fspath(out))
     if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
-        _check_stream(out, options, columns, engine)
-        done = _encode_to_stream(
-            *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
-        )
+        _check_stream(out, options, columns, work["engine"])
+        done = _encode_to_stream(encoder, sources, out, options, dtype, format, contents, work)
         return replace(done, seconds=working_time() - begun)
-    read = InputFiles([source.path for source in sources])
     if not options.per_input:
         if is_remote(out):
             check_suffix(out, format)
         else:
-            check_token_outputs(out, inputs=read, overwrite=True, format=format)
-    plan = plan_job(
-        *(encoder, inputs, sources, out, options),
-        dtype=dtype,
-        format=format,
-        chunk_bytes=chunk_bytes,
-        contents=contents,
-        read=read,
-    )
-    marks, part = tuple(contents.marked), options.part
+            check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
+    plan = plan_job(encoder, inputs, sources, out, options, dtype, format, work["chunk_bytes"], contents)
+    known: dict[str, Any] = {"dtype": plan.dtype.name, "byte_order_marks": tuple(contents.marked), "part": options.part}
     if dry_run:
-        result, seconds = plan_anywhere(plan, workers, engine, ray_address)
-        return replace(_report(result, seconds, plan.dtype.name, marks, part), stages={})
-    result = run_anywhere(plan, workers, engine, ray_address, report)
-    return _report(result, working_time() - begun, plan.dtype.name, marks, part)
+        return replace(_report(*plan_anywhere(plan, work), **known), stages={})
+    result = run_anywhere(plan, work)
+    return _report(result, working_time() - begun, **known)
 
 
-def _report(
-    result: JobResult,
-    seconds: float,
-    dtype: str,
-    marks: tuple[str, ...] = (),
-    part: tuple[int, int] | None = None,
-) -> EncodeReport:
-    fields = report_fields(result, part)
-    return EncodeReport(
-        path=fields["paths"][0] if len(fields["paths"]) == 1 else None,
-        tokens=result.totals.tokens,
-        dtype=dtype,
-        byte_order_marks=marks,
-        documents=result.totals.documents,
-        left_out=0 if result.finished is None else result.finished.left_out,
-        seconds=seconds,
-        **fields,
+def _report(result: JobResult, seconds: float, **known: Any) -> EncodeReport:
+    """Return the report of what a run did; `known` are further fields."""
+    finished, totals = result.finished, result.totals
+    path = finished.paths[0] if finished is not None and len(finished.paths) == 1 else None
+    left_out = 0 if finished is None else finished.left_out
+    return EncodeReport.of(
+        result, seconds, path=path, tokens=totals.tokens, documents=totals.documents, left_out=left_out, **known
     )
 
 
@@ -140,7 +116,7 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     """Join the parts of an encoding job with the output `out`, a path or a URL; see `bpejit.combine`."""
     result = join_parts(out, EncodingOutputs.of_job, overwrite=overwrite, report=report)
     assert result.finished is not None
-    return _report(result, result.seconds.finish, result.finished.dtype)
+    return _report(result, result.seconds.finish, dtype=result.finished.dtype)
 
 
 def _check_stream(out: StrPath | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
@@ -160,26 +136,22 @@ def _encode_to_stream(
     options: JobOptions,
     dtype: str,
     format: str,  # noqa: A002
-    workers: int | None,
-    engine: str,
-    chunk_bytes: int,
-    *,
     contents: Contents,
-    report: Progress,
+    work: Mapping[str, Any],
 ) -> EncodeReport:
     """Write ids directly: a stream can be neither resumed nor divided."""
-    model = encoder.model
+    model, report = encoder.model, work["report"]
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=options.overwrite, format=format)
     total = total_bytes(sources)
     splitter = encoder.splitter
-    spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
+    spread = make_engine(work["engine"], work["workers"], input_bytes=total, releases_gil=splitter.automaton is not None)
     tokens = DocumentTokens(options.prepend, options.append)
     totals = Totals()
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
         job = encode_job(encoder, writer.dtype.name)
-        chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
+        chunks = Chunker(splitter, chunk_bytes=work["chunk_bytes"]).chunks(sources)
         report("encode", 0, total, "bytes")
         watch = CarriageReturns.of(model)
         for chunk in spread.map_chunks(job, chunks):
@@ -197,4 +169,5 @@ def _encode_to_stream(
     if totals.skipped and not totals.documents:
         raise no_texts(totals.skipped)
     result = JobResult(replace(totals, tokens=writer.n_tokens), None, 0, 0, 0, new_bytes=totals.bytes)
-    return replace(_report(result, 0.0, writer.dtype.name, tuple(contents.marked)), path=writer.path, stages={})
+    done = _report(result, 0.0, dtype=writer.dtype.name, byte_order_marks=tuple(contents.marked))
+    return replace(done, path=writer.path, stages={})

@@ -17,7 +17,7 @@ import numpy as np
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
-from bpejit.jobs.output_files import FINAL, OutputNames
+from bpejit.jobs.output_files import FINAL
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
@@ -91,7 +91,7 @@ class FinalFiles:
 
     Parameters
     ----------
-    names : OutputNames
+    names : EncodingOutputs
     job : dict
         What was asked for, as in the manifest.
     spools : Path
@@ -102,7 +102,7 @@ class FinalFiles:
         Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
     """
 
-    def __init__(self, names: OutputNames, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
+    def __init__(self, names: Any, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
         self.threads = _FLUSHED if adopts(names.format) else min(count_cpus(), _THREADS)
@@ -118,11 +118,11 @@ class FinalFiles:
 
     def _place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""
-        return self.names.folder / FINAL / f"{record.number:06d}"
+        return Path(self.names.folder, FINAL, f"{record.number:06d}")
 
     def _staged(self, record: SpoolRecord) -> Path:
         """Return the path of the token file of a spool in its folder."""
-        return self._place(record) / self.names.path(record).name
+        return Path(self._place(record), self.names.path(record).name)
 
     def _is_complete(self, record: SpoolRecord) -> bool:
         """Return True if the files of a spool are complete, and those that were written."""
@@ -138,7 +138,8 @@ class FinalFiles:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
         self._place(record).mkdir(parents=True, exist_ok=True)
         options = {"pack": self._job.get("pack"), "columns": columns}
-        return self.names.format.writer(
+        form: TokenFileFormat = self.names.format
+        return form.writer(
             self._staged(record),
             dtype=self.dtype.name,
             vocab_size=self._job["vocab_size"],

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines.base import Engine, Progress
-from bpejit.errors import BpejitError, OutputError
+from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
@@ -30,24 +30,13 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints, manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
-from bpejit.jobs.store import Kept, Left, Store
-from bpejit.storage.files import StrPath, check_writable, creating_folder, write_error
+from bpejit.jobs.store import Left, Store
+from bpejit.storage.files import check_writable, creating_folder, naming_output
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote, local_path
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
-
-
-@contextmanager
-def naming_output(out: StrPath) -> Iterator[None]:
-    """Turn errors of the system about spools into errors that name the output."""
-    try:
-        yield
-    except (BpejitError, BrokenPipeError):
-        raise
-    except OSError as cause:
-        raise write_error(str(cause.filename or out), cause) from cause
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,9 @@ class FolderStore(Store):
 
     def claim(self, fields: Mapping[str, Any]) -> bool:
         """Create the manifest; that of a job that is not divided is flushed to disk with its first checkpoint."""
-        try:
+        with naming_output(self.folder, always=True):
             self.folder.mkdir(parents=True, exist_ok=True)
             return claim_record(self.folder / MANIFEST, dict(fields), synced=fields["parts"] > 1)
-        except OSError as cause:
-            if isinstance(cause, OutputError):
-                raise
-            raise write_error(str(self.folder), cause) from cause
 
     def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
         """Check the outputs (see `JobOutputs.check`)."""
@@ -110,18 +95,14 @@ class FolderStore(Store):
 
     def _is_at_work(self) -> bool:
         """Return True if a process holds the lock of a part."""
-        return any(map(is_held, found_parts(self.folder)))
+        return any(is_held(part_folder(self.folder, *one)) for one in self.parts())
 
     def find_left(self) -> Left | None:
         """Return what is in the folder; None if it does not exist."""
         if not self.folder.exists():
             return None
-        kept = self._kept_units().units
+        kept = sum(self.totals_of(*one).units for one in self.parts())
         return Left(self.begun() or None, kept, _words(kept))
-
-    def _kept_units(self) -> Totals:
-        """Return the totals of what is kept of all parts, whatever their number is."""
-        return sum(map(_kept_in, found_parts(self.folder)), Totals())
 
     def wait_for_others(self, patience: float) -> None:
         """Wait until no process holds the lock of a part, and remove the links of an interrupted exchange."""
@@ -205,25 +186,27 @@ class FolderStore(Store):
             with suppress(OSError):
                 self.out.rmdir()  # if it is empty
 
-    def kept(self) -> Kept | None:
-        """Return what the folder keeps; None if it keeps nothing."""
-        return Kept.of(self.folder, self.begun() or {}, self._kept_units())
+    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:
+        """Return index and number of parts of each part with a folder, or with the checkpoint of a complete part."""
+        found = found_parts(self.folder)
+        return {one for one in found if self._checkpoint(*one).get("complete")} if complete else found
 
-    def kept_part(self, part: int, parts: int) -> Totals:
-        """Return the totals of what is kept of a part."""
-        return _kept_in(part_folder(self.folder, part, parts))
+    def _checkpoint(self, part: int, parts: int) -> dict[str, Any]:
+        """Return the checkpoint of a part; an empty one if there is none, or it is broken."""
+        return read_record(part_folder(self.folder, part, parts) / CHECKPOINT) or {}
 
-    def missing_parts(self, parts: int) -> list[int]:
-        """Return the parts whose checkpoints are not complete."""
-        records = [read_record(part_folder(self.folder, index, parts) / CHECKPOINT) for index in range(parts)]
-        return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
+    def totals_of(self, part: int, parts: int) -> Totals:
+        """Return the totals in the checkpoint of a part."""
+        with suppress(KeyError, TypeError, ValueError):
+            return Totals.from_json(self._checkpoint(part, parts)["totals"])
+        return Totals()
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
         """Remove the folder of a part that keeps nothing, or may be replaced, and whose lock is free."""
         folder = part_folder(self.folder, part, parts)
         if not folder.exists() or is_held(folder):
             return None
-        kept = _kept_in(folder).units
+        kept = self.totals_of(part, parts).units
         if kept and not overwrite:
             return f"`{folder}` keeps {_words(kept)} of this part"
         remove_folder(folder)
@@ -261,6 +244,11 @@ class FolderStore(Store):
         with self._joining(int(begun["parts"])) as is_mine:
             if is_mine:
                 checkpoints = complete_checkpoints(folder, begun) if written is None else written
+                try:
+                    names.check_totals(begun["job"], sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals()))
+                except CorpusError:
+                    remove_folder(folder)
+                    raise
                 pairs, finished = names.write_final(begun, checkpoints, report, fresh=written is not None, engine=engine)
                 inputs = [entry["path"] for entry in begun["job"]["inputs"]]
                 names.check(inputs, overwrite=overwrite or bool(begun.get("overwrite")))
@@ -298,13 +286,6 @@ class FolderStore(Store):
             if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
                 manifest.unlink(missing_ok=True)
         remove_folder(folder)
-
-
-def _kept_in(folder: Path) -> Totals:
-    """Return the totals of what the folder of a part keeps."""
-    with suppress(KeyError, TypeError, ValueError):
-        return Totals.from_json((read_record(folder / CHECKPOINT) or {})["totals"])
-    return Totals()
 
 
 def _words(count: int) -> str:

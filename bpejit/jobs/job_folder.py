@@ -57,7 +57,7 @@ _HASHED_BYTES = 1 << 20
 
 _LOCK_MODE = os.O_RDWR | os.O_CREAT
 
-_PART = re.compile(r"part-\d+-of-\d+")
+_PART = re.compile(r"part-(\d+)-of-(\d+)")
 
 
 def job_folder(out: Path, *, per_input: bool = False) -> Path:
@@ -81,11 +81,12 @@ def part_folder(folder: Path, part: int, parts: int) -> Path:
     return folder / f"part-{part}-of-{parts}"
 
 
-def found_parts(folder: Path) -> list[Path]:
-    """Return the folders of the parts that were begun."""
+def found_parts(folder: Path) -> set[tuple[int, int]]:
+    """Return index and number of parts of each part that has a folder."""
     with suppress(OSError):
-        return [entry for entry in folder.iterdir() if _PART.fullmatch(entry.name)]
-    return []
+        matches = [_PART.fullmatch(entry.name) for entry in folder.iterdir()]
+        return {(int(found[1]), int(found[2])) for found in matches if found is not None}
+    return set()
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -233,6 +234,9 @@ def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True
             is_taken = False
             try:
                 is_taken = _take(descriptor, path, what)
+            except LockHeldError:  # another process that has waited was faster
+                if time.monotonic() >= until:
+                    raise
             finally:
                 if not is_taken:
                     os.close(descriptor)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bpejit.corpus.fingerprints import times_sha256
+from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Job, Progress, remarks
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.folder_store import FolderStore
@@ -172,7 +173,7 @@ class JobPlan(ABC):
     def paths(self) -> list[str]:
         """The inputs of the part."""
 
-    @property
+    @cached_property
     def inputs(self) -> InputFiles:
         """All inputs, for comparison with the outputs."""
         return InputFiles([entry["path"] for entry in self.job["inputs"]])
@@ -199,9 +200,14 @@ class JobPlan(ABC):
         """Return the units of a part."""
         return slice_units(self.units, (part, parts))
 
-    @abstractmethod
-    def make_engine(self, engine: str, workers: int | None) -> Engine:
+    @property
+    def releases_gil(self) -> bool:
+        """Whether the work runs in kernels (see `choose_engine`)."""
+        return True
+
+    def make_engine(self, work: Mapping[str, Any]) -> Engine:
         """Return the engine for the units of the part."""
+        return make_engine(work["engine"], work["workers"], input_bytes=self.size, releases_gil=self.releases_gil)
 
     @cached_property
     def modified(self) -> str | None:
@@ -236,9 +242,6 @@ class JobPlan(ABC):
         ------
         OSError, OutputError
         """
-
-    def check_totals(self, totals: Totals) -> None:  # noqa: B027 - not all kinds have a check
-        """Raise CorpusError if a complete part has nothing that could be written."""
 
     def check_shared(self) -> None:
         """Raise OptionError if the machines of a cluster cannot divide the job among them."""

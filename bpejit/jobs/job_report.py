@@ -7,19 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.engines import RAY
 from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.folder_store import find_store, naming_output
+from bpejit.jobs.folder_store import find_store
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_totals import Seconds, Totals, run_sample
 from bpejit.jobs.output_files import NamesOf
 from bpejit.jobs.running import read_begun, run_job
 from bpejit.process_memory import peak_memory
+from bpejit.storage.files import naming_output
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,60 +76,49 @@ class JobReport:
     new_bytes: int = 0
     part: str = ""
 
+    @classmethod
+    def of(cls, result: JobResult, seconds: float, part: tuple[int, int] | None = None, **own: Any) -> Self:
+        """Return the report of what a run did; `own` are the fields of the kind of job."""
+        finished = result.finished
+        memory, worker_memory = peak_memory()
+        return cls(
+            paths=() if finished is None else finished.paths,
+            manifest=None if finished is None else finished.manifest,
+            bytes=result.totals.bytes,
+            skipped=result.totals.skipped,
+            seconds=seconds,
+            units=result.units,
+            kept_units=result.kept,
+            missing_parts=result.missing,
+            stages=dict(vars(result.seconds)),
+            peak_memory=memory,
+            worker_memory=result.worker_memory if result.cluster else worker_memory,
+            parts=result.parts,
+            cluster=result.cluster,
+            new_bytes=result.new_bytes,
+            part="/".join(map(str, part or ())),
+            **own,
+        )
 
-def report_fields(result: JobResult, part: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Return the fields of a `JobReport` about what a run did, without the time."""
-    finished = result.finished
-    memory, worker_memory = peak_memory()
-    return {
-        "paths": () if finished is None else finished.paths,
-        "manifest": None if finished is None else finished.manifest,
-        "bytes": result.totals.bytes,
-        "skipped": result.totals.skipped,
-        "units": result.units,
-        "kept_units": result.kept,
-        "missing_parts": result.missing,
-        "stages": dict(vars(result.seconds)),
-        "peak_memory": memory,
-        "worker_memory": result.worker_memory if result.cluster else worker_memory,
-        "parts": result.parts,
-        "cluster": result.cluster,
-        "new_bytes": result.new_bytes,
-        "part": "/".join(map(str, part or ())),
-    }
 
-
-def run_anywhere(
-    plan: JobPlan,
-    workers: int | None,
-    engine: str,
-    ray_address: str | None,
-    report: Progress,
-) -> JobResult:
+def run_anywhere(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
     """Run a job on this machine or a cluster; see `bpejit.jobs.running.run_job`."""
-    if engine != RAY:
-        return run_job(plan, workers=workers, engine=engine, report=report)
+    if work["engine"] != RAY:
+        return run_job(plan, work)
     from bpejit.jobs.cluster_jobs import run_on_cluster  # not at the top: most jobs run on one machine
 
-    return run_on_cluster(plan, ray_address, workers, report)
+    return run_on_cluster(plan, work)
 
 
-def plan_anywhere(
-    plan: JobPlan,
-    workers: int | None,
-    engine: str,
-    ray_address: str | None,
-    *,
-    estimated: bool = True,
-) -> tuple[JobResult, float]:
+def plan_anywhere(plan: JobPlan, work: Mapping[str, Any], *, estimated: bool = True) -> tuple[JobResult, float]:
     """Return what is expected of a run, and its seconds, from the first chunks of a few units unless `estimated` is false."""
     parts, cluster = 1, ""
-    if engine == RAY:
+    if work["engine"] == RAY:
         from bpejit.jobs.cluster_jobs import plan_on_cluster
 
-        slots, parts, cluster = plan_on_cluster(plan, ray_address, workers)
+        slots, parts, cluster = plan_on_cluster(plan, work)
     else:
-        slots = plan.make_engine(engine, workers).workers
+        slots = plan.make_engine(work).workers
     expected, seconds = Totals(bytes=plan.size or 0), 0.0
     if estimated:
         job, chunker = plan.chunk_job()

@@ -1,4 +1,4 @@
-"""The outputs of jobs, the names of token files, and the exchange that gives their names to the complete files of a job."""
+"""The outputs of jobs, and the exchange that gives their names to the complete files of a job."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.engines.base import Engine, Progress
-from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import job_folder, read_record, write_record
 from bpejit.jobs.job_records import FORMAT, find_difference, manifest_path
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.files import StrPath, write_error
+from bpejit.storage.files import StrPath, naming_output
 from bpejit.storage.outputs import InputFiles, check_outputs
 from bpejit.storage.temporary import hidden, remove
-from bpejit.tokenfiles.base import TokenFileFormat
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,9 +31,6 @@ LINKS = "links.json"
 """The second names that these files get beside their final ones, just before the exchange."""
 
 _LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
-
-ASIDE = "-val"
-
 
 NamesOf = Callable[[Path, Mapping[str, Any]], "JobOutputs"]
 """Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
@@ -113,6 +107,10 @@ class JobOutputs(ABC):
         """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
 
     @abstractmethod
+    def check_totals(self, job: Mapping[str, Any], totals: Totals) -> None:
+        """Raise CorpusError if a job with these totals has nothing to write."""
+
+    @abstractmethod
     def write_final(
         self,
         begun: Mapping[str, Any],
@@ -184,74 +182,6 @@ class JobOutputs(ABC):
         check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
 
 
-@dataclass(frozen=True)
-class OutputNames(JobOutputs):
-    """The names of the outputs of an encoding job.
-
-    Parameters
-    ----------
-    out : Path
-        A file, or a folder of outputs.
-    inputs : list of Path, optional
-        The name of the output of each input in the folder, without suffix; None for a single output.
-    divided : bool
-        Whether the output is divided into shards.
-    format : TokenFileFormat
-    """
-
-    inputs: list[Path] | None
-    divided: bool
-    format: TokenFileFormat
-
-    @property
-    def per_input(self) -> bool:
-        """Whether `out` is a folder with an output for each input."""
-        return self.inputs is not None
-
-    @property
-    def has_many_files(self) -> bool:
-        """Whether the output is divided into shards."""
-        return self.divided
-
-    def first_files(self) -> list[Path]:
-        """Return the files of the first output."""
-        return [Path(file) for file in self.format.files(self.path(SpoolRecord(0, 0, False, 0)))]
-
-    def path(self, record: SpoolRecord) -> Path:
-        """Return the token file that a spool becomes."""
-        if self.inputs is None:
-            base = self.out
-        else:
-            name = self.inputs[record.output]
-            base = self.out / name.with_name(f"{name.name}{self.format.suffix}")
-        suffix = "".join(base.suffixes[-1:])
-        stem = base.name[: len(base.name) - len(suffix)]
-        number = f"-{record.shard:05d}" if self.divided else ""
-        return base.with_name(f"{stem}{ASIDE if record.aside else ''}{number}{suffix}")
-
-    def existing(self) -> list[Path]:
-        """Return the files of an earlier job with these outputs, without its manifest."""
-        found: list[Path] = []
-        sides = [SpoolRecord(0, output, aside, 0) for output in range(len(self.inputs or [0])) for aside in (False, True)]
-        for side in sides:
-            first = self.path(side)
-            if not self.divided:
-                # Without a second set, a file that has the name of one may be anything.
-                candidates = [] if side.aside else [first]
-            else:
-                pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
-                with suppress(OSError):
-                    candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
-            for path in candidates:
-                found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
-        home = self.manifest.parent
-        for name in listed_outputs(self.manifest):
-            if not Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):
-                continue  # a link leads elsewhere
-            found += [Path(file) for file in self.format.files(home / name) if os.path.lexists(file)]
-        return list(dict.fromkeys(found))
-
-
 def listed_outputs(manifest: Path) -> list[str]:
     """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
     outputs = _outputs_field(manifest)
@@ -293,18 +223,13 @@ def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable
     drop = [path for path in drop if path not in set(targets)]
     links = [hidden(target, "new") for target in targets]
     try:
-        # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
-        write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
-        for (file, _), target, link in zip(pairs, targets, links, strict=True):
-            _keep_mode(file, target)
-            _link(file, link)
-        Exchange(list(zip(links, targets, strict=True)), drop).run()
-    except OutputError:
-        remove_links(folder)
-        raise
-    except OSError as cause:
-        remove_links(folder)
-        raise write_error(str(cause.filename2 or cause.filename or targets[-1]), cause) from cause
+        with naming_output(targets[-1]):
+            # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
+            write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
+            for (file, _), target, link in zip(pairs, targets, links, strict=True):
+                _keep_mode(file, target)
+                _link(file, link)
+            Exchange(list(zip(links, targets, strict=True)), drop).run()
     except BaseException:
         remove_links(folder)
         raise

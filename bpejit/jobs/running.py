@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,59 +17,56 @@ from bpejit.corpus.fingerprints import modified_times
 from bpejit.engines.base import Engine, Job, Progress, remarks, report_details
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.folder_store import FolderStore, naming_output
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, claim_job
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.storage.files import scratch_folder
+from bpejit.storage.files import naming_output, scratch_folder
 
 if TYPE_CHECKING:
     from bpejit.jobs.url_store import UrlStore
 
 
-def run_job(plan: JobPlan, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+def run_job(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
     """Run a job, or the part of it that this process works on.
 
     Parameters
     ----------
     plan : JobPlan
-    workers, engine
-        How the work is distributed.
-    report : callable
-        Progress. If it has a method `message`, that is called with remarks for the user.
+    work : dict
+        How the work is distributed, as `checked_work` returns it. If the callable `report` has a method `message`, that is
+        called with remarks for the user.
 
     Raises
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
     begun = working_time()
-    say = remarks(report)
+    say = remarks(work["report"])
     parts = begin_job(plan, (plan.options.part or (0, plan.store.default_parts(plan.units)))[1], say)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
     if plan.options.part is not None or parts == 1:
-        result = run_part(plan, workers=workers, engine=engine, report=report)
+        result = run_part(plan, work)
     else:
         if plan.store.has_locks:
             say(f"the unfinished job has {parts} parts, which this run works on one after the other")
-        result = _run_parts(plan, parts, workers=workers, engine=engine, report=report)
+        result = _run_parts(plan, parts, work)
     result.seconds.plan += planning
     return result
 
 
-def run_part(
-    plan: JobPlan, *, workers: int | None, engine: str, report: Progress, joins: bool = True, patience: float = 0.0
-) -> JobResult:
+def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, patience: float = 0.0) -> JobResult:
     """Run the part of a begun job that this process works on, and join all parts if it was the last one.
 
     Parameters
     ----------
     plan : JobPlan
         Without a part, the job has one.
-    workers, engine, report
+    work : dict
         As for `run_job`.
     joins : bool
         False if another process writes the manifest of the unfinished job, and joins the parts.
@@ -81,10 +78,11 @@ def run_part(
     CorpusError, OutputError, OptionError, EngineError
     """
     if plan.remote is not None:
-        return _run_in_scratch(plan, plan.remote, workers=workers, engine=engine, report=report, joins=joins)
+        return _run_in_scratch(plan, plan.remote, work, joins=joins)
     store = FolderStore(plan.names.out, plan.names.per_input)
     begun = working_time()
     seconds = Seconds()
+    report = work["report"]
     say = plan.remarks(report)
     part, parts = plan.options.part or (0, 1)
     what = plan.what if parts == 1 else f"part {part} of {plan.what}"
@@ -94,51 +92,40 @@ def run_part(
         kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
         if plan.options.resume:
             say(describe_resumed(plan, kept.units, checkpoint))
-        spread = plan.make_engine(engine, workers)
+        spread = plan.make_engine(work)
         if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
             compare_text(plan, kept.units, checkpoint, spread, report)
         seconds.plan = working_time() - begun
-        if checkpoint is not None and checkpoint.get("complete"):
-            done, brief = checkpoint, False
-        else:
-            with naming_output(store.out):
-                done, brief = run_units(plan, folder, checkpoint, spread, report, seconds)
-        totals = Totals.from_json(done["totals"])
-        before = working_time()
-        missing = 0 if brief else len(store.missing_parts(parts)) if joins else parts
-        finished = None
-        if joins:
-            plan.check_totals(totals)
-        if not missing:
-            with naming_output(store.out), keeping_brief(plan, folder, done if brief else None):
+        brief = checkpoint is None and plan.options.part is None
+        with Checkpoints(folder, plan.identity, brief=brief) as checkpoints, naming_output(store.out):
+            done = checkpoint
+            if done is None or not done.get("complete"):
+                done = run_units(plan, folder, checkpoint, checkpoints, spread, report, seconds)
+            totals = Totals.from_json(done["totals"])
+            before = working_time()
+            missing, finished = parts, None
+            if joins:
+                missing = 0 if parts == 1 else len(store.missing_parts(parts))
+            if not missing:
                 # What this process has written itself is not compared with its hashes.
-                written = [done] if checkpoint is None and parts == 1 else None
-                finished = store.join(plan.names, report, engine=spread, begun=claimed if brief else None, written=written)
+                fresh: dict[str, Any] = {"begun": claimed, "written": [done]} if checkpoint is None and parts == 1 else {}
+                finished = store.join(plan.names, report, engine=spread, **fresh)
         if finished is None and parts > 1 and joins and not (store.folder / MANIFEST).exists():
             missing, finished = 0, store.find_settled(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
             say("all parts are complete, and another process joins them")
         seconds.finish += working_time() - before
     whole = totals if finished is None else finished.totals
-    return JobResult(
-        whole,
-        finished,
-        units=len(plan.mine),
-        kept=kept.units,
-        missing=missing,
-        seconds=seconds,
-        new_bytes=totals.bytes - kept.bytes,
-    )
+    new_bytes = totals.bytes - kept.bytes
+    return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=new_bytes)
 
 
-def _run_in_scratch(
-    plan: JobPlan, store: UrlStore, *, workers: int | None, engine: str, report: Progress, joins: bool
-) -> JobResult:
+def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Mapping[str, Any], *, joins: bool) -> JobResult:
     """Run a part of a begun job in a folder of this machine, store it, and join all parts if it was the last one.
 
     A job that is not divided is not stored as a part: its final files are.
     """
-    options = plan.options
+    options, report = plan.options, work["report"]
     say = plan.remarks(report)
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
@@ -151,7 +138,7 @@ def _run_in_scratch(
             if options.part is not None:
                 local = replace(local, options=replace(options, resume=False, overwrite=False))
                 local.store.claim(begun_fields(plan, parts))
-            result = run_part(local, workers=workers, engine=engine, report=report, joins=options.part is None)
+            result = run_part(local, work, joins=options.part is None)
             before = working_time()
             if options.part is not None:
                 store.store_part(local.names, part, parts)
@@ -165,7 +152,7 @@ def _run_in_scratch(
     result.missing = len(store.missing_parts(parts))
     if joins and not result.missing:
         before = working_time()
-        result.finished = store.join(plan.names, report, engine=plan.make_engine(engine, workers))
+        result.finished = store.join(plan.names, report, engine=plan.make_engine(work))
         if result.finished is None:
             say("all parts are complete, and another process has joined them")
         else:
@@ -174,14 +161,7 @@ def _run_in_scratch(
     return result
 
 
-def _run_parts(
-    plan: JobPlan,
-    parts: int,
-    *,
-    workers: int | None,
-    engine: str,
-    report: Progress,
-) -> JobResult:
+def _run_parts(plan: JobPlan, parts: int, work: Mapping[str, Any]) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
     found = plan.store.kept_parts(parts)
     kept = sum(found, Totals())
@@ -193,21 +173,12 @@ def _run_parts(
         # All parts may be at a URL already, so only the last one joins.
         joins = plan.store.has_locks or part == parts - 1
         mine = plan.part(part, parts, plan.slice(part, parts), replace(totals, read=n_read), total)
-        result = run_part(mine, workers=workers, engine=engine, report=report, joins=joins)
+        result = run_part(mine, work, joins=joins)
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
         seconds += result.seconds
-    return JobResult(
-        result.totals,
-        result.finished,
-        units=len(plan.units),
-        kept=kept.units,
-        missing=result.missing,
-        seconds=seconds,
-        parts=parts,
-        new_bytes=new_bytes,
-    )
+    return replace(result, units=len(plan.units), kept=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
 
 
 def read_begun(
@@ -237,10 +208,11 @@ def run_units(
     plan: JobPlan,
     folder: Path,
     checkpoint: Mapping[str, Any] | None,
+    checkpoints: Checkpoints,
     engine: Engine,
     report: Progress,
     seconds: Seconds,
-) -> tuple[dict[str, Any], bool]:
+) -> dict[str, Any]:
     """Work on the units of a part that are missing.
 
     Parameters
@@ -251,6 +223,8 @@ def run_units(
         The folder of the part, locked by this process.
     checkpoint : dict, optional
         The last checkpoint, whose files are continued; None to begin.
+    checkpoints : Checkpoints
+        Writes the next ones.
     engine : Engine
     report : callable
     seconds : Seconds
@@ -258,10 +232,8 @@ def run_units(
 
     Returns
     -------
-    complete : dict
+    dict
         The fields of the checkpoint of the complete part.
-    brief : bool
-        True for an undivided job that is so small that no checkpoint was written: if it is killed, it begins again.
 
     Raises
     ------
@@ -270,9 +242,8 @@ def run_units(
         If a file cannot be written. The last checkpoint stays.
     """
     run = _PartRun(plan, checkpoint, seconds, report)
-    checkpoints = Checkpoints(folder, plan.identity, brief=checkpoint is None and plan.options.part is None)
     results = run.results(engine)
-    with closing(plan.open_sink(folder, checkpoint)) as sink, checkpoints, closing(results):
+    with closing(plan.open_sink(folder, checkpoint)) as sink, closing(results):
         for unit, result in results:
             sink.begin_unit(unit)
             if result is None:
@@ -285,7 +256,7 @@ def run_units(
         complete = run.fields(sink.finish()) | {"complete": True}
         checkpoints.complete(complete, sink.changed())
         seconds.finish += working_time() - before
-        return complete, checkpoints.brief
+        return complete
 
 
 class _PartRun:
@@ -371,13 +342,7 @@ def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engi
         yield marks.popleft()[0], None
 
 
-def compare_text(
-    plan: JobPlan,
-    kept: int,
-    checkpoint: Mapping[str, Any],
-    engine: Engine,
-    report: Progress,
-) -> None:
+def compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
     """Compare the text of finished units with what was encoded, since an input has another modification time.
 
     Raises
@@ -415,15 +380,3 @@ def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | N
     if checkpoint.get("complete"):
         return f"all {len(plan.mine)} units of {what} are encoded already"
     return f"resuming {what} after {kept} of {len(plan.mine)} units"
-
-
-@contextmanager
-def keeping_brief(plan: JobPlan, folder: Path, done: Mapping[str, Any] | None) -> Iterator[None]:
-    """Write the checkpoint of a brief part after an error in its last steps, so that it can be resumed."""
-    try:
-        yield
-    except BaseException:
-        if done is not None:
-            with suppress(OSError):
-                Checkpoints(folder, plan.identity, brief=False).complete(dict(done), folder.iterdir())
-        raise

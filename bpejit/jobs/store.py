@@ -67,10 +67,9 @@ class Kept(NamedTuple):
     command: str = ""
 
     @classmethod
-    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept | None:
-        """Return what a job with a manifest keeps, from the totals of its parts; None if these have no units."""
-        units = totals.units
-        return cls(folder, units, begun.get("units", units), totals.read, begun.get("command", "")) if units else None
+    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept:
+        """Return what a job with a manifest keeps, from the totals of its parts."""
+        return cls(folder, totals.units, begun.get("units", totals.units), totals.read, begun.get("command", ""))
 
 
 class Left(NamedTuple):
@@ -162,20 +161,30 @@ class Store(ABC):
         """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
 
     @abstractmethod
-    def kept(self) -> Kept | None:
-        """Return what an unfinished job keeps; None if it keeps nothing."""
+    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:
+        """Return index and number of parts of each part that was begun, or of those that are complete."""
 
     @abstractmethod
+    def totals_of(self, part: int, parts: int) -> Totals:
+        """Return the totals of what is kept of a part that was begun."""
+
+    def kept(self) -> Kept | None:
+        """Return what an unfinished job keeps; None if it keeps nothing."""
+        totals = sum((self.totals_of(*one) for one in self.parts()), Totals())
+        return Kept.of(self.folder, self.begun() or {}, totals) if totals.units else None
+
     def kept_part(self, part: int, parts: int) -> Totals:
         """Return the totals of what is kept of a part."""
+        return self.totals_of(part, parts) if (part, parts) in self.parts() else Totals()
 
     def kept_parts(self, parts: int) -> list[Totals]:
         """Return the totals of what is kept of each part."""
-        return [self.kept_part(part, parts) for part in range(parts)]
+        found = self.parts()
+        return [self.totals_of(part, parts) if (part, parts) in found else Totals() for part in range(parts)]
 
-    @abstractmethod
     def missing_parts(self, parts: int) -> list[int]:
         """Return the parts that are not complete."""
+        return sorted({*range(parts)} - {part for part, number in self.parts(complete=True) if number == parts})
 
     def check_parts(self, parts: int) -> None:
         """Raise OutputError if parts are not complete."""

@@ -41,7 +41,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_records import checked_checkpoint, identify_part, manifest_path
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.jobs.store import Kept, Left, Store
+from bpejit.jobs.store import Left, Store
 from bpejit.storage.files import scratch_folder
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
@@ -152,13 +152,6 @@ class UrlStore(UrlFiles, Store):
                     self.remove_folder()
             raise
 
-    def kept(self) -> Kept | None:
-        """Return what an unfinished job keeps; None if it keeps nothing."""
-        begun = self.begun()
-        if begun is None:
-            return None
-        return Kept.of(self.folder, begun, sum(self.kept_parts(begun.get("parts", 0)), Totals()))
-
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""
         return self.read_json(f"{self.folder}/{MANIFEST}")
@@ -187,8 +180,8 @@ class UrlStore(UrlFiles, Store):
                 return False
         return True
 
-    def parts(self) -> set[tuple[int, int]]:
-        """Return index and number of parts of each finished part."""
+    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:  # noqa: ARG002
+        """Return index and number of parts of each part, which is stored when it is complete."""
         matches = [_PART.fullmatch(name) for name in self.list_files(self.folder)]
         return {(int(found[1]), int(found[2])) for found in matches if found is not None}
 
@@ -196,24 +189,8 @@ class UrlStore(UrlFiles, Store):
         """Return the URL of a part."""
         return f"{self.folder}/part-{part}-of-{parts}.tar"
 
-    def missing_parts(self, parts: int) -> list[int]:
-        """Return the parts that are not stored."""
-        return sorted({*range(parts)} - {part for part, number in self.parts() if number == parts})
-
-    def kept_part(self, part: int, parts: int) -> Totals:
-        """Return the totals of a part, which is stored when it is complete."""
-        if part in self.missing_parts(parts):
-            return Totals()
-        return self._totals(part, parts)
-
-    def kept_parts(self, parts: int) -> list[Totals]:
-        """Return the totals of each part."""
-        found = [Totals() for _ in range(parts)]
-        for part in {*range(parts)} - {*self.missing_parts(parts)}:
-            found[part] = self._totals(part, parts)
-        return found
-
-    def _totals(self, part: int, parts: int) -> Totals:
+    def totals_of(self, part: int, parts: int) -> Totals:
+        """Return the totals of a part."""
         fields, _ = self.read_head(part, parts)
         return Totals.from_json(fields["totals"])
 

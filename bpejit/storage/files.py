@@ -139,6 +139,18 @@ def write_error(path: str, cause: OSError) -> OutputError:
     return error
 
 
+@contextmanager
+def naming_output(path: StrPath, *, always: bool = False) -> Iterator[None]:
+    """Raise errors of the system as errors that name the output, or a file that they name unless `always` is true."""
+    try:
+        yield
+    except (BpejitError, BrokenPipeError):
+        raise
+    except OSError as cause:
+        named = None if always else cause.filename2 or cause.filename
+        raise write_error(str(named or path), cause) from cause
+
+
 class OutputFile:
     """A file being written, which gets its final name only when it is complete.
 
@@ -326,23 +338,15 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         if len(files) == 1 and not removed:
             files[0]._rename()
         else:
-            _exchange(files, removed)
+            pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
+            with naming_output(files[-1].path):
+                Exchange(pairs, removed).run()
         for file in files:
             file._close()
     except BaseException:
         for file in files:
             file._discard()
         raise
-
-
-def _exchange(files: list[OutputFile], removed: list[Path]) -> None:
-    pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
-    try:
-        Exchange(pairs, removed).run()
-    except OutputError:
-        raise
-    except OSError as cause:
-        raise write_error(str(cause.filename2 or cause.filename or files[-1].path), cause) from cause
 
 
 @contextmanager

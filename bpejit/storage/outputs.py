@@ -118,9 +118,7 @@ def check_output_folder(folder: StrPath, names: Iterable[str]) -> None:
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"cannot save to `{folder}`: it is a file; expected an existing or new folder: choose another path")
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    existing = existing_parent(folder / "file")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise OutputError(
             f"cannot save to `{folder}`: no permission to write to `{existing}`; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.files import StrPath, read_error, write_error
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath, naming_output, read_error
 from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, TokenReader, choose_dtype, document_number
 from bpejit.tokenfiles.description import (
@@ -286,20 +286,20 @@ class MappedWriter(TokenFileWriter):
         if self._has_documents:
             import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
 
-            with self._naming_output():
+            with naming_output(self._name, always=True):
                 self._ends = tempfile.TemporaryFile(dir=Path(self._name).absolute().parent)  # noqa: SIM115 - closed at the end
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         self.form.check_size(self.n_tokens)
         super()._append(ids, ends)
         if self._ends is not None and ends is not None:
-            with self._naming_output():
+            with naming_output(self._name, always=True):
                 self._ends.write(ends.astype(END_DTYPE, copy=False).data)
 
     def _finish(self) -> None:
         fields = self._fields()
         if self._ends is not None:
-            with self._naming_output(), self._ends as file:
+            with naming_output(self._name, always=True), self._ends as file:
                 self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
         if self.form.ids_position:
             self._data.write_at_start(self.form.header(fields))
@@ -307,14 +307,6 @@ class MappedWriter(TokenFileWriter):
     def _abandon(self) -> None:
         if self._ends is not None:
             self._ends.close()
-
-    @contextmanager
-    def _naming_output(self) -> Iterator[None]:
-        """Raise errors of the file of ends, which has no name, as errors of the output."""
-        try:
-            yield
-        except OSError as cause:
-            raise cause if isinstance(cause, OutputError) else write_error(self._name, cause) from cause
 
 
 class MappedFormat(DescribedFormat):

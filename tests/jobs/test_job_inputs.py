@@ -104,3 +104,17 @@ def test_skipped_records_are_counted_once(tmp_path: Path, tokenizer: bpejit.Toke
     with pytest.raises(bpejit.CorpusError, match="none of the 1 records has a text"):
         tokenizer.encode_files(tmp_path / "bad.jsonl", tmp_path / "c.bin")
     assert not (tmp_path / "c.bin").exists()
+
+
+def test_part_whose_records_have_no_text(tmp_path: Path, tokenizer: bpejit.Tokenizer) -> None:
+    good, bad = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    good.write_text('{"text": "good"}\n' * 20)
+    bad.write_text('{"no": 1}\n' * 40)
+    first = tokenizer.encode_files([good, bad], tmp_path / "a.bin", shard=(1, 2), unit_bytes=100)
+    assert (first.documents, first.skipped.count > 0, first.missing_parts) == (0, True, 1)
+    whole = tokenizer.encode_files([good, bad], tmp_path / "a.bin", shard=(0, 2), unit_bytes=100)
+    assert (whole.documents, whole.skipped.count, whole.missing_parts) == (20, 40, 0)
+    tokenizer.encode_files(bad, tmp_path / "b.bin", shard=(1, 2), unit_bytes=100)
+    with pytest.raises(bpejit.CorpusError, match="none of the 40 records has a text"):
+        tokenizer.encode_files(bad, tmp_path / "b.bin", shard=(0, 2), unit_bytes=100)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "b.jsonl", "a.bin", "a.bin.json", "a.bin.manifest.json"}

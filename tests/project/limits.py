@@ -4,7 +4,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_400,
+    "package lines": 69_240,
     "package lines of code": 42_400,
     "package tokens": 407_000,
     "tokens in a line of code": 9.65,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.encoding.codec import warm_encoding
-from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, FunctionJob, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.job_folder import GrowingFile
@@ -72,10 +71,6 @@ class DatasetPlan(JobPlan):
     def begun_fields(self) -> dict[str, Any]:
         """The bound of the memory for shuffling."""
         return {"max_memory": self.max_memory}
-
-    def make_engine(self, engine: str, workers: int | None) -> Engine:
-        """Return the engine for the units of the part."""
-        return make_engine(engine, workers, input_bytes=self.size, returns_arrays=True)
 
     def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:  # noqa: ARG002 - chunks never differ
         """Return what computes checksums of the samples of units."""

@@ -15,18 +15,17 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, FunctionJob, Progress
 from bpejit.errors import CorpusError
-from bpejit.jobs.job_folder import damaged, file_sha256, part_folder, read_record, remove_folder, sync_paths, write_record
+from bpejit.jobs.job_folder import damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
@@ -291,6 +290,16 @@ class DatasetOutputs(JobOutputs):
             return None
         return Finished(tuple(paths), self.manifest, totals)
 
+    def check_totals(self, job: Mapping[str, Any], totals: Totals) -> None:
+        """Raise CorpusError if there are no examples."""
+        if totals.documents:
+            return
+        if totals.skipped:
+            raise all_skipped(totals.skipped)
+        inputs = [entry["path"] for entry in job["inputs"]]
+        shown = ", ".join(f"`{path}`" for path in inputs[:3]) + (", ..." if len(inputs) > 3 else "") or "the problem"
+        raise CorpusError(f"there are no samples in {shown}; expected one or more: check the inputs")
+
     def write_final(
         self,
         begun: Mapping[str, Any],
@@ -301,7 +310,7 @@ class DatasetOutputs(JobOutputs):
         engine: Engine | None,
     ) -> tuple[FilePairs, Finished]:
         """Shuffle the shards of complete parts (see `JobOutputs`)."""
-        totals = _checked_totals(begun["job"], checkpoints, partial(remove_folder, self.folder))
+        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
         final = self.folder / FINAL
         final.mkdir(exist_ok=True)
         sources = [
@@ -356,7 +365,12 @@ class DatasetOutputs(JobOutputs):
         job, parts = begun["job"], int(begun["parts"])
         heads = [remote.check_part(job, part, parts) for part in range(parts)]
         checkpoints = [fields for fields, _ in heads]
-        totals = _checked_totals(job, checkpoints, remote.remove_folder)
+        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+        try:
+            self.check_totals(job, totals)
+        except CorpusError:
+            remote.remove_folder()
+            raise
         shards = [path.name for path in self.first_files()]
         urls = [f"{remote.base}/{name}" for name in shards]
         with remote.storing(self, shards, job, overwrite=bool(begun.get("overwrite"))):
@@ -367,19 +381,6 @@ class DatasetOutputs(JobOutputs):
                 sizes |= dict(results)
         remote.put_bytes(remote.manifest_url, self.describe(job, checkpoints, sizes))
         return Finished(tuple(urls), remote.manifest_url, totals)
-
-
-def _checked_totals(job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], give_up: Callable[[], object]) -> Totals:
-    """Return the totals of all parts; if there are no examples, give up the job, and raise CorpusError."""
-    totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
-    if not totals.documents:
-        give_up()
-        if totals.skipped:
-            raise all_skipped(totals.skipped)
-        inputs = [entry["path"] for entry in job["inputs"]]
-        shown = ", ".join(f"`{path}`" for path in inputs[:3]) + (", ..." if len(inputs) > 3 else "") or "the problem"
-        raise CorpusError(f"there are no samples in {shown}; expected one or more: check the inputs")
-    return totals
 
 
 def _tasks(sources: Sequence[Sequence[ShardSource]], targets: Sequence[Path | str]) -> list[ShardTask]:

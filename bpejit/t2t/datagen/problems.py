@@ -28,7 +28,7 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult, slice_units
-from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, report_fields, run_anywhere
+from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.url_store import UrlStore
 from bpejit.storage.files import StrPath, creating_folder, scratch_folder
 from bpejit.storage.outputs import InputFiles
@@ -124,15 +124,14 @@ def generate(
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
         plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, remote)
         paths = _report_paths([folder / name for name in wanted], remote)
-        where = work["workers"], work["engine"], work["ray_address"]
         if dry_run:
-            result, seconds = plan_anywhere(plan, *where, estimated=vocabularies is not None)
+            result, seconds = plan_anywhere(plan, work, estimated=vocabularies is not None)
             new = _report_paths([folder / name for name in missing], remote)
-            found = _report(result, seconds, paths, options.part)
-            return replace(found, stages={}, new_vocabularies=new)
-        result = run_anywhere(plan, *where, report)
+            found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
+            return replace(found, stages={})
+        result = run_anywhere(plan, work)
     result.seconds.plan += stages.pop("plan")
-    found = _report(result, working_time() - begun, paths, options.part)
+    found = _report(result, working_time() - begun, options.part, vocabularies=paths)
     return replace(found, stages={**stages, **found.stages})
 
 
@@ -141,14 +140,8 @@ def _report_paths(paths: Sequence[Path], remote: UrlStore | None) -> tuple[Path 
     return tuple(paths) if remote is None else tuple(f"{remote.base}/{path.name}" for path in paths)
 
 
-def _report(
-    result: JobResult,
-    seconds: float,
-    vocabularies: tuple[Path | str, ...] = (),
-    part: tuple[int, int] | None = None,
-) -> GenerationReport:
-    totals, fields = result.totals, report_fields(result, part)
-    return GenerationReport(vocabularies=vocabularies, examples=totals.documents, ids=totals.tokens, seconds=seconds, **fields)
+def _report(result: JobResult, seconds: float, part: tuple[int, int] | None = None, **own: Any) -> GenerationReport:
+    return GenerationReport.of(result, seconds, part, examples=result.totals.documents, ids=result.totals.tokens, **own)
 
 
 def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
-from bpejit.jobs.job_folder import LockHeldError, held, is_held, remove_folder
+from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
@@ -175,12 +175,7 @@ def _building_folder(path: Path) -> Path:
 def _building(path: Path) -> Iterator[None]:
     """Hold the lock of a vocabulary that is built, after waiting for other processes."""
     folder = _building_folder(path)
-    with ExitStack() as stack:
-        waiting = True
-        while waiting:
-            with suppress(LockHeldError):  # by a process that has waited as well
-                stack.enter_context(held(folder, f"builds the vocabulary `{path}`", patience=math.inf))
-                waiting = False
+    with held(folder, f"builds the vocabulary `{path}`", patience=math.inf):
         try:
             yield
         finally:
