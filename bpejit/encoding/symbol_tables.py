@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, ranges_of, starts_of
+from bpejit.arrays import Array, ByteStrings, starts_of
 from bpejit.formats.packed_vocabulary import StringIndex
 from bpejit.formats.ranked_merges import MergeRules, ranked_rules
 from bpejit.formats.vocabulary_arrays import every_token, merge_indexes
@@ -79,9 +79,9 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     new = np.flatnonzero((first_at < made.size) & (numbers < 0))
     new = new[np.argsort(first_at[new])]
     numbers[new] = np.arange(len(internal), len(internal) + new.size)
-    lengths = np.diff(strings.starts)[new]
-    pool = np.concatenate([internal.pool, strings.pool[ranges_of(strings.starts[new], lengths)]])
-    starts = np.concatenate([internal.starts, internal.starts[-1] + starts_of(lengths)[1:]])
+    added = strings.take(new)
+    pool = np.concatenate([internal.pool, added.pool])
+    starts = np.concatenate([internal.starts, internal.starts[-1] + added.starts[1:]])
     ranks = np.arange(first, first + made.size, dtype=np.int32)
     rules = np.stack([numbers[lefts], numbers[rights], numbers[made], ranks])
     # A token that no merge produces never occurs.
