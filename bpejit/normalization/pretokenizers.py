@@ -136,6 +136,8 @@ def make_pretokenizer(
         if fields.kind == "ByteLevel" and level:
             second = ", after the normalizer's" if mapped else ""
             raise refused(fields.path, f"is a second ByteLevel{second}", "remove one of them")
+        if fields.kind == "Metaspace" and level:
+            raise refused(fields.path, "is Metaspace after ByteLevel, whose result it changes", "encode with `tokenizers`")
         level = level or fields.kind == "ByteLevel"
         if fields.kind == "Metaspace":
             mark = fields.peek("replacement")

@@ -310,6 +310,11 @@ REFUSED = [
         for kind in ("CharDelimiterSplit", "UnicodeScripts", "FixedLength")
     ),
     ({"pre_tokenizer": hf.sequence(hf.BYTE_LEVEL, hf.BYTE_LEVEL)}, "pretokenizers[1]", "second ByteLevel"),
+    (
+        {"pre_tokenizer": hf.sequence(hf.BYTE_LEVEL, {"type": "Metaspace", "replacement": "▁"})},
+        "pretokenizers[1]",
+        "Metaspace after",
+    ),
     ({"pre_tokenizer": hf.sequence(hf.split("a", "Random"), hf.BYTE_LEVEL)}, "pretokenizers[0].behavior", "Random"),
     ({"pre_tokenizer": hf.sequence(hf.split("\\X"), hf.BYTE_LEVEL)}, "pretokenizers[0].pattern", "\\X"),
     ({"pre_tokenizer": hf.sequence(hf.split(""), hf.BYTE_LEVEL)}, "pretokenizers[0].pattern", "empty"),
