@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -138,6 +138,12 @@ def read_symbols(
     places = places[np.argsort(numbers[places], kind="stable")]
     first = np.diff(numbers[places], prepend=-1) > 0  # of the tokens with an id
     shared = {strings[index]: int(numbers[index]) for index in places[~first].tolist()}
+    places_shared = places[np.isin(numbers[places], [*shared.values()])].tolist() if shared else ()
+    alike = {(int(numbers[index]), strings[index].removesuffix(settings.word_end.encode())) for index in places_shared}
+    for (number, token), (other, longer) in pairwise(sorted(alike)):
+        if number == other and longer.startswith(token):  # an id does not tell where a token ends
+            found = f"has {shorten(token)} and {shorten(longer)} with the id {number}, and one begins with the other"
+            raise refused("model.vocab", found, "encode with `tokenizers`")
     places = places[first]
     # Distinct, as the texts of a vocabulary are.
     tokens = PackedTokens(strings.take(places), numbers[places])

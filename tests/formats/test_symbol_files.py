@@ -184,3 +184,12 @@ def test_symbols_are_checked(tmp_path: Path) -> None:
     own.write_text(json.dumps({**content, "symbols": {**content["symbols"], "space": ""}}))
     with pytest.raises(TokenizerFormatError, match="was changed after bpejit wrote it"):
         bpejit.load(tmp_path / "saved")
+
+
+def test_tokens_with_one_id_that_offsets_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
+    content = KINDS["words"]()
+    content["model"]["vocab"] |= {"##": content["model"]["vocab"]["#"]}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(TokenizerFormatError, match=r"has b'#' and b'##' with the id \d+, and one begins with the other"):
+        bpejit.load(path)
