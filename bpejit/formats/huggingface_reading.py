@@ -325,9 +325,9 @@ def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, in
         if not text or has_surrogates(text):
             raise refused(f"{path}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
         if text in numbers:
-            raise refused(
-                f"{path}.content", f"is {shorten(text)}, as in an earlier token; expected each text once", "remove one"
-            )
+            if (token_id, found) == (numbers[text], flags.get(text, plain)):
+                continue
+            raise refused(f"{path}.content", f"is {shorten(text)}, as in an earlier token, which differs", "remove one")
         # `tokenizers` assigns ids by the vocabulary and the order of the list, and ignores the ids in the file.
         expected = following if index < 0 else int(vocab.numbers[index])
         if token_id != expected:

@@ -247,6 +247,13 @@ def test_last_occurrence_of_a_repeated_merge_wins():
     assert encoder.encode(text.encode()).tolist() == their_ids(theirs, text)
 
 
+def test_a_repeated_added_token_counts_once():
+    content = hf.tokenizer_json(added=(hf.added_token("<x>"), hf.added_token("<y>")))
+    content["added_tokens"].insert(1, dict(content["added_tokens"][0]))
+    encoder, theirs = pair(content)
+    assert encoder.encode(b"a<x><y>").tolist() == their_ids(theirs, "a<x><y>")
+
+
 @pytest.mark.parametrize("ignore_merges", [False, True])
 def test_whole_tokens_take_precedence_over_merges(ignore_merges):
     content = hf.tokenizer_json(pre_tokenizer=hf.BYTE_LEVEL, ignore_merges=ignore_merges, added=(hf.added_token("<ab>"),))
