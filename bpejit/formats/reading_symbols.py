@@ -148,6 +148,9 @@ def read_symbols(
     # Distinct, as the texts of a vocabulary are.
     tokens = PackedTokens(strings.take(places), numbers[places])
     missing = {*range(256)} - tokens.single_bytes() - {*NEVER_IN_UTF8}
+    if level and missing and settings.byte_fallback and any(f"<0x{byte:02X}>" in vocab for byte in range(256)):
+        found = f"is true, and {len(missing)} bytes without tokens would become those of their byte characters"
+        raise refused("model.byte_fallback", found, "encode with `tokenizers`")
     if level and not (missing or unused or shared or settings.word_end):
         return tokens, None
     named = None if byte_ids or (level and not missing and not settings.word_end) else settings.unknown

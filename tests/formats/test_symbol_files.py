@@ -186,10 +186,14 @@ def test_symbols_are_checked(tmp_path: Path) -> None:
         bpejit.load(tmp_path / "saved")
 
 
-def test_tokens_with_one_id_that_offsets_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
-    content = KINDS["words"]()
-    content["model"]["vocab"] |= {"##": content["model"]["vocab"]["#"]}
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(TokenizerFormatError, match=r"has b'#' and b'##' with the id \d+, and one begins with the other"):
-        bpejit.load(path)
+def test_ambiguous_vocabularies_are_refused(tmp_path: Path) -> None:
+    words, level = KINDS["words"](), KINDS["byte_level"]()
+    words["model"]["vocab"] |= {"##": words["model"]["vocab"]["#"]}
+    level["model"]["vocab"] |= {"<0xC4>": 900}
+    level["model"]["byte_fallback"] = True
+    messages = (r"has b'#' and b'##' with the id \d+, and one begins", r"is true, and \d+ bytes without tokens would become")
+    for content, message in zip((words, level), messages, strict=True):
+        path = tmp_path / "tokenizer.json"
+        path.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(TokenizerFormatError, match=message):
+            bpejit.load(path)
