@@ -72,30 +72,12 @@ def test_read_back(tmp_path, name, monkeypatch):
         assert parquet.schema_arrow.names == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", ["tfrecord", "jsonl", "parquet"])
-def test_no_examples(name):
-    data = written(name, {name: (np.zeros(0, np.int64), np.zeros(1, np.int64)) for name in NAMES}, 1)
-    if name == "parquet":
-        assert read_by_pyarrow(data) == []
-    else:
-        assert data == b""
-
-
 def test_groups_have_a_largest_number_of_rows(monkeypatch):
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(formats, "GROUP_EXAMPLES", 10)
     data = written("parquet", examples(25), 7)
     parquet = pytest.importorskip("pyarrow.parquet").ParquetFile(io.BytesIO(data))
     assert [parquet.metadata.row_group(number).num_rows for number in range(parquet.num_row_groups)] == [10, 10, 5]
-
-
-def test_abandoned_parquet_files_receive_nothing():
-    pytest.importorskip("pyarrow")
-    file = io.BytesIO()
-    writer = registry.load_record_format("parquet").writer(file, NAMES)
-    size = len(file.getvalue())
-    writer.abandon()
-    assert len(file.getvalue()) == size
 
 
 def test_failing_files():

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.token_files import END, HASH, byte_tokenizer, write_documents, write_sentences
-from hypothesis import given, strategies as st
 
 from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError
@@ -21,71 +20,6 @@ from bpejit.tokenfiles.mapping import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
 FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "text")
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@given(
-    documents=st.lists(st.lists(st.integers(0, 999), max_size=7), max_size=9),
-    block=st.integers(1, 12),
-    reading=st.integers(1, 12),
-)
-def test_documents_are_read_back(
-    tmp_path_factory: pytest.TempPathFactory, name: str, documents: list[list[int]], block: int, reading: int
-) -> None:
-    path = tmp_path_factory.mktemp("tokens") / "tokens"
-    write_documents(path, documents, name=name, block=block)
-    found = open_tokens(path)
-    ids = [number for document in documents for number in document]
-    assert found.ids.tolist() == found[:].tolist() == ids
-    assert len(found) == found.n_tokens == len(ids)
-    assert found.n_documents == len(documents)
-    assert [found.document(number).tolist() for number in range(len(documents))] == documents
-    assert [found[index] for index in range(len(ids))] == ids
-    blocks = [part.tolist() for part in found.blocks(reading)]
-    assert [number for block in blocks for number in block] == ids
-    done, ends = 0, []
-    for part, some in found.document_blocks(reading):
-        assert part.tolist() == ids[done : done + part.size]
-        assert some is not None
-        ends += (some + done).tolist()
-        done += part.size
-    assert done == len(ids)
-    assert ends == np.cumsum([len(document) for document in documents], dtype=int).tolist()
-    found.verify()
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_indexing(tmp_path: Path, name: str) -> None:
-    write_documents(tmp_path / "t", [[1, 2, 3], [], [4, 5]], name=name)
-    found = open_tokens(tmp_path / "t")
-    assert (found[0], found[-1], found[np.int64(2)]) == (1, 5, 3)
-    assert type(found[0]) is int
-    assert found[1:3].tolist() == [2, 3]
-    assert found[::-2].tolist() == [5, 3, 1]
-    assert found[10:].tolist() == found[3:1].tolist() == []
-    assert found.document(-1).tolist() == [4, 5]
-    assert found.document(np.int64(1)).tolist() == []
-    for wrong in (3, -4):
-        with pytest.raises(IndexError, match="there is no document"):
-            found.document(wrong)
-    for wrong in (5, -6):
-        with pytest.raises(IndexError):
-            found[wrong]
-    with pytest.raises(TypeError):
-        found["0"]  # type: ignore[call-overload]
-    assert not found[1:3].flags.writeable
-    assert not found.document(0).flags.writeable
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_ids_after_the_last_end_are_a_document(tmp_path: Path, name: str) -> None:
-    options: Any = {"vocab_size": 10, "tokenizer_sha256": HASH, "format": name, "document_index": True}
-    with token_writer(tmp_path / "t", **options) as writer:
-        writer.write(np.array([1, 2, 3]), ends=np.array([2]))
-        writer.write(np.array([4]))
-    found = open_tokens(tmp_path / "t")
-    assert [found.document(number).tolist() for number in range(2)] == [[1, 2], [3, 4]]
-    assert found.n_documents == 2
 
 
 @pytest.mark.parametrize("ends", [[4], [-1], [2, 1], [[1]], [0.5]])

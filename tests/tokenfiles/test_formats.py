@@ -15,7 +15,7 @@ from helpers.token_files import HASH, write_documents
 
 import bpejit
 from bpejit.errors import OptionError, OutputError, TokenFileError
-from bpejit.tokenfiles import array_files, arrow_files, load_format, megatron_files
+from bpejit.tokenfiles import array_files, arrow_files, megatron_files
 from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
 pa = pytest.importorskip("pyarrow")
@@ -530,20 +530,6 @@ def test_packing_needs_rows(tmp_path: Path) -> None:
 # ---- all
 
 
-@pytest.mark.parametrize("name", ["npy", "llmc", "megatron", "datatrove"])
-def test_changed_ids_are_found(tmp_path: Path, name: str) -> None:
-    write_documents(tmp_path / "t", DOCUMENTS, name=name)
-    found = open_tokens(tmp_path / "t")
-    data = bytearray(found.path.read_bytes())
-    data[-2] ^= 1
-    found.path.write_bytes(data)
-    with pytest.raises(TokenFileError, match="does not match"):
-        open_tokens(tmp_path / "t").verify()
-    found.path.write_bytes(data[:-2])
-    with pytest.raises(TokenFileError, match="expected"):
-        open_tokens(tmp_path / "t")
-
-
 @pytest.mark.parametrize("name", HEADERS)
 def test_tokenizer_is_checked(tmp_path: Path, name: str) -> None:
     write_documents(tmp_path / "t", DOCUMENTS, name=name)
@@ -564,18 +550,6 @@ def test_streams_are_refused(name: str, tmp_path: Path) -> None:
     for path in ("-", os.devnull):
         with pytest.raises(OutputError, match="the result is several files"):
             write_documents(path, DOCUMENTS, name=name)
-
-
-@pytest.mark.parametrize("name", HEADERS)
-def test_existing_files_are_refused_or_replaced(tmp_path: Path, name: str) -> None:
-    write_documents(tmp_path / "t", DOCUMENTS, name=name)
-    assert files(tmp_path) == {Path(path).name for path in load_format(name).files(tmp_path / "t")}
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(OutputError, match="already exists"):
-        write_documents(tmp_path / "t", [[7]], name=name)
-    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
-    write_documents(tmp_path / "t", [[7]], name=name, overwrite=True)
-    assert open_tokens(tmp_path / "t").document(0).tolist() == [7]
 
 
 @pytest.mark.parametrize("name", HEADERS)
