@@ -166,6 +166,8 @@ def read_symbols(
         unused={number: token for number, token in unused.items() if number not in tokens},
         shared=shared,
     )
+    if symbols.removes_unknown and named == "":
+        raise refused("model.unk_token", "is '', which is not in model.vocab; expected null or a token of it", AGAIN)
     if unknown is not None and (len(settings.unknown or "") == 1 or unknown in shared.values()):
         found = f"is {shorten(settings.unknown)}, whose id stands for known characters as well"
         raise refused("model.unk_token", found, "encode with `tokenizers`")

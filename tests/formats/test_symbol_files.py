@@ -187,12 +187,17 @@ def test_symbols_are_checked(tmp_path: Path) -> None:
 
 
 def test_ambiguous_vocabularies_are_refused(tmp_path: Path) -> None:
-    words, level = KINDS["words"](), KINDS["byte_level"]()
+    words, level, unnamed = KINDS["words"](), KINDS["byte_level"](), KINDS["characters"]()
     words["model"]["vocab"] |= {"##": words["model"]["vocab"]["#"]}
     level["model"]["vocab"] |= {"<0xC4>": 900}
     level["model"]["byte_fallback"] = True
-    messages = (r"has b'#' and b'##' with the id \d+, and one begins", r"is true, and \d+ bytes without tokens would become")
-    for content, message in zip((words, level), messages, strict=True):
+    unnamed["model"]["unk_token"] = ""
+    messages = (
+        r"has b'#' and b'##' with the id \d+, and one begins",
+        r"is true, and \d+ bytes without tokens would become",
+        "`model.unk_token` is '', which is not in model.vocab",
+    )
+    for content, message in zip((words, level, unnamed), messages, strict=True):
         path = tmp_path / "tokenizer.json"
         path.write_text(json.dumps(content), encoding="utf-8")
         with pytest.raises(TokenizerFormatError, match=message):
