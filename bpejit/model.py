@@ -287,6 +287,11 @@ class Model:
                 added[text] = token_id
         if not added:
             return self
+        if self.has_scores:
+            raise TokenizerFormatError(
+                f"{shorten(min(added))} cannot be added to a model of SentencePiece, which finds only the symbols in its file; "
+                "expected special tokens of the model: convert it to a `tokenizer.json` first"
+            )
         sections = None if self.file_sections is None else self.file_sections.with_added_tokens(added)
         return replace(self, special_tokens={**self.special_tokens, **added}, file_sections=sections)
 
@@ -328,6 +333,16 @@ class Model:
         if isinstance(self.tokens, PackedTokens):
             return tuple(sorted({*range(256)} - self.tokens.single_bytes()))
         return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
+
+    @property
+    def keeps_whole(self) -> bool:
+        """True if a pre-token that is a token as a whole becomes that token even if no merges produce it."""
+        return self.ignore_merges or (self.ranked and not self.has_scores)
+
+    @property
+    def has_scores(self) -> bool:
+        """True for a model of SentencePiece: ranked, with symbols that are characters."""
+        return self.ranked and self.symbols is not None and self.symbols.characters
 
     @property
     def symbols_obstacle(self) -> str | None:

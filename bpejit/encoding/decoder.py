@@ -284,7 +284,7 @@ class StreamDecoder:
             return ""
         before = rule.text_of(self._before, self._errors) if self._before else ""
         text = rule.text_of([*self._before, *self._held], self._errors)
-        self._before, self._held = self._held[-1:], []
+        self._before, self._held = rule.context([*self._before, *self._held]), []
         return text[len(before) :]
 
     def finish(self) -> str:

@@ -29,7 +29,7 @@ class DecodingRule:
     """
 
     def __init__(self, model: Model, join: Callable[[Iterable[int] | Array], bytes], lengths: Callable[[Array], Array]) -> None:
-        self._join, self._lengths = join, lengths
+        self._join, self._lengths, self._has_scores = join, lengths, model.has_scores
         symbols = model.symbols
         self._space = space = symbols.space if symbols is not None else ""
         self._byte_ids = np.array(symbols.byte_ids if symbols is not None else (), np.int64)
@@ -64,6 +64,13 @@ class DecodingRule:
         """Return True if the last id is one of a run of bytes, whose text depends on what follows."""
         return bool(ids) and ids[-1] in self._byte_ids
 
+    def context(self, ids: list[int]) -> list[int]:
+        """Return the ids at the end that the text of later ones depends on: spaces may not be in a text at its start."""
+        first = len(ids) - 1
+        while self._has_scores and first > 0 and not self._stepwise(ids[first : first + 1]).strip(" "):
+            first -= 1
+        return ids[first:]
+
     def _stepwise(self, ids: Iterable[int] | Array) -> str:
         assert isinstance(self._rule, Steps)
         return self._rule([self._texts[int(number)] for number in ids])
@@ -96,4 +103,7 @@ def file_texts(model: Model) -> dict[int, str]:
     """Return the text of each id in a `tokenizer.json`."""
     symbols = model.symbols
     texts = {number: file_text(token, symbols) for number, token in model.tokens.items()}
-    return {**texts, **unused_texts(symbols), **dict(zip(model.special_tokens.values(), decoded_specials(model), strict=True))}
+    specials = dict(zip(model.special_tokens.values(), decoded_specials(model), strict=True))
+    if model.has_scores and symbols is not None and symbols.space:
+        specials = {number: text.replace(" ", symbols.space) for number, text in specials.items()}
+    return {**texts, **unused_texts(symbols), **specials}

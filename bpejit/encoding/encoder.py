@@ -73,7 +73,7 @@ class Encoder(Decoder):
         self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
         self.runner = KernelRunner(model, self.tables)
-        if self._stored is None and (model.ranked or model.ignore_merges):
+        if self._stored is None and model.keeps_whole:
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole_tokens(model, unreachable)

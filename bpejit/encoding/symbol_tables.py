@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, starts_of
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.packed_vocabulary import StringIndex
-from bpejit.formats.ranked_merges import MergeRules, ranked_rules
+from bpejit.formats.ranked_merges import MergeRules, all_splits, ranked_rules
 from bpejit.formats.vocabulary_arrays import every_token, merge_indexes
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.encoding import symbol_parts
+from bpejit.kernels.encoding.merge_rules import LEFT_SHIFT, RIGHT_SHIFT, TOKEN_MASK
 from bpejit.kernels.encoding.span_encoding import NO_ID
+from bpejit.kernels.encoding.token_derivations import UNREACHABLE
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.normalization.symbols import WORD_END, Symbols
 from bpejit.packed_tokens import PackedMerges
@@ -38,14 +41,16 @@ _ASCII = 0x80
 _LEADS = 0xC0
 """The first byte that begins a character of several."""
 
+_MOST_PARTS = 3
+"""The number of ids that an internal token may stand for."""
+
 _WIDTHS = np.repeat([1, 0, 2, 3, 4], [0x80, 0x42, 0x1E, 0x10, 0x10])
 """The length of a character by its first byte; 0 if none begins with it."""
 
 
 def internal_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
     """Return the internal tokens of a model, and its rules."""
-    by_character = model.symbols is not None and model.symbols.characters
-    if model.ranked and not by_character:
+    if model.ranked and not model.has_scores:
         return ranked_rules(model.tokens)
     internal = {bytes([byte]): byte for byte in range(_N_BYTES)}
     rules: list[tuple[int, int, int, int]] = []
@@ -55,9 +60,12 @@ def internal_rules(model: Model) -> tuple[ByteStrings, MergeRules]:
             if left + right not in internal:
                 made = internal[left + right] = len(internal)
                 rules.append((internal[left], internal[right], made, len(rules)))
-    if model.ranked:
-        _add_splits(model, internal, rules)
-        strings, listed = ByteStrings.from_list(list(internal)), np.zeros((4, 0), np.int32)
+    if model.has_scores:
+        first = len(internal)
+        strings = ByteStrings.from_list([*internal, *(token for token in ranked_tokens(model) if token not in internal)])
+        splits = all_splits(strings)
+        splits = splits[:, splits[2] >= first]
+        listed = np.concatenate([splits, splits[2:] - first + len(rules)])
     else:
         strings, listed = _listed_merges(model, ByteStrings.from_list(list(internal)), len(rules))
     columns = np.concatenate([np.array(rules, np.int32).reshape(-1, 4).T, listed], axis=1)
@@ -88,21 +96,12 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     return ByteStrings(pool, starts), rules[:, (rules[:2] >= 0).all(axis=0)]
 
 
-def _add_splits(model: Model, internal: dict[bytes, int], rules: list[tuple[int, int, int, int]]) -> None:
-    """Add all ways to form each token of a ranked model from two others, all with the rank of the token."""
+def ranked_tokens(model: Model) -> list[bytes]:
+    """Return the tokens of a model with scores in order of rank, also those that are divided again."""
     assert model.symbols is not None
-    numbers = model.symbols.order or sorted(model.tokens)
-    # Tokens with several symbols, in order of rank; those of one symbol are there already.
-    made = [token for token in map(model.tokens.__getitem__, numbers) if token not in internal]
-    first = len(rules)
-    known = {*internal, *made}
-    for token in made:
-        internal[token] = len(internal)
-    for rank, token in enumerate(made, first):
-        for size in range(1, len(token)):
-            left, right = token[:size], token[size:]
-            if left in known and right in known:
-                rules.append((internal[left], internal[right], internal[token], rank))
+    space = model.symbols.space.encode()
+    unused = {number: token.replace(space, b" ") if space else token for number, token in model.symbols.unused.items()}
+    return [model.tokens.get(number) or unused[number] for number in model.symbols.order or sorted(model.tokens)]
 
 
 def marked(token: bytes, suffix: bytes) -> bytes:
@@ -120,6 +119,9 @@ def marked_tokens(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
 
 def _characters(model: Model, symbols: Symbols) -> list[bytes]:
     """Return the characters of the vocabulary with several bytes, and all characters with the mark."""
+    if model.has_scores:  # also those in tokens of several, which need not be tokens
+        text = b"".join([*ranked_tokens(model), *model.tokens.values()]).decode()
+        return sorted(one.encode() for one in {*text} if not one.isascii())
     strings = marked_tokens(every_token(model)[0], symbols)
     if symbols.word_end:
         strings = ByteStrings.from_list([token.removesuffix(_WORD_END) for token in strings])
@@ -132,7 +134,7 @@ def _characters(model: Model, symbols: Symbols) -> list[bytes]:
     return sorted(one for one in found if len(one) > 1)
 
 
-def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Array]:
+def internal_ids(model: Model, internal: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array]:
     """Return the id of each internal token, and `parts` and `part_limits` (see `symbol_parts`).
 
     Parameters
@@ -140,12 +142,19 @@ def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Arr
     model : Model
     internal : ByteStrings
         As from `internal_rules`.
+    splits : uint64 [tokens], optional
+        The last merge of each token (see `token_derivations`).
 
     Returns
     -------
     ids : uint32 [tokens]
     parts : uint32 [4 * tokens without an id]
     part_limits : uint32 [3]
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a token stands for more ids than `parts` can hold.
     """
     symbols = model.symbols
     strings, numbers = every_token(model)
@@ -159,11 +168,32 @@ def internal_ids(model: Model, internal: ByteStrings) -> tuple[Array, Array, Arr
     first = model.vocab_size
     without = np.flatnonzero(ids < 0)
     ids[without] = np.arange(first, first + without.size)
-    parts = [_parts_of(internal[index], symbols, index) for index in without.tolist()]
-    padded = [[*part, 0, 0][:4] for part in parts]
+    merged = {*ranked_tokens(model)} - {*strings} if model.has_scores and symbols.unused else set()
+
+    def divided(index: int) -> list[int]:
+        """Return the ids of a part of a token that is not used; too many if they are not known."""
+        if ids[index] < first:
+            return [int(ids[index])]
+        if internal[index] in merged and splits is not None:
+            sides = () if splits[index] == UNREACHABLE else (LEFT_SHIFT, RIGHT_SHIFT)
+            return [one for side in sides for one in divided(int(splits[index] >> side & TOKEN_MASK))]
+        is_symbol = internal[index] not in merged and symbols.byte_ids
+        return _parts_of(internal[index], symbols, index)[1:] if is_symbol else [0] * (_MOST_PARTS + 1)
+
+    parts = [
+        [len(some := divided(index)), *some] if internal[index] in merged else _parts_of(internal[index], symbols, index)
+        for index in without.tolist()
+    ]
+    wrong = next((index for index, part in zip(without.tolist(), parts, strict=True) if len(part) > _MOST_PARTS + 1), None)
+    if wrong is not None:
+        raise TokenizerFormatError(
+            f"{shorten(internal[wrong])} is made by a merge, and then stands for more than {_MOST_PARTS} tokens, or for "
+            "unknown ones; expected a token: encode with `sentencepiece`"
+        )
+    padded = [[*part, 0, 0, 0][: _MOST_PARTS + 1] for part in parts]
     fuses = symbols.fuses_unknown and symbols.unknown is not None
     fused = symbols.unknown if fuses else symbol_parts.NOT_FUSED
-    limits = np.array([first, fused, (ids[:_ASCII] < first).all()], np.uint32)
+    limits = np.array([first, fused, not merged and (ids[:_ASCII] < first).all()], np.uint32)
     return ids.astype(np.uint32), np.array(padded, np.uint32).ravel(), limits
 
 

@@ -43,9 +43,6 @@ _MAIN_FILES = ("tokenizer.json", "model.json", "vocab.json")
 HEAD_BYTES = 1 << 10
 """The number of bytes at the start of a file that formats are recognized by."""
 
-_SENTENCEPIECE = re.compile(rb"\n[\x01-\xff]\x01?\n[\x01-\x7f][^\n]{1,127}\x15", re.DOTALL)
-"""The first piece of a model: a message in protobuf with a text and a score."""
-
 # ---- reading
 
 
@@ -196,8 +193,6 @@ def recognize(path: StrPath) -> tuple[str, Path]:
 
 def other_kind(path: Path, head: bytes) -> str | None:
     """Return what a file in no known format is, by its first bytes; None if that is unknown."""
-    if _SENTENCEPIECE.match(head):
-        return "a SentencePiece model, which bpejit does not read"
     if path.name.startswith("vocab") and any(line.strip() in (b"[UNK]", b"[PAD]") for line in head.split(b"\n")):
         return "a WordPiece vocabulary, as of BERT, which bpejit does not read"
     return None
@@ -226,7 +221,7 @@ def _recognize_folder(folder: Path) -> tuple[str, Path]:
             f"`{folder}` contains several tokenizers ({names}); expected one: pass the path of the one to read"
         )
     if not found:
-        others = [file for pattern in ("*.model", "vocab.txt") for file in sorted(folder.glob(pattern)) if file.is_file()]
+        others = [file for file in folder.glob("vocab.txt") if file.is_file()]
         kinds = [f"`{file.name}` is {kind}" for file in others if (kind := other_kind(file, _read_head(file)))]
         raise TokenizerFormatError(
             f"`{folder}` contains no tokenizer{''.join(f', and {one}' for one in kinds)}; expected "

@@ -139,6 +139,9 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     from bpejit.splitting.joining import joining_pattern
 
     sections, added, options, vocab, listed = _take_sections(content)
+    for name in ("normalizer", "decoder"):
+        if isinstance(sections[name], dict) and sections[name].get("type") == "SentencePiece":
+            raise refused(name, "is SentencePiece, which only bpejit's folders have", "load the folder, or the `.model`")
     numbers, flags = _read_added(added, vocab)
     make_template(sections["post_processor"])
     steps = PipelineConfig(canonical(sections["normalizer"]), canonical(sections["pre_tokenizer"]))

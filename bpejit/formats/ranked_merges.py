@@ -50,12 +50,16 @@ def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[ByteStrings, MergeRules]:
     """
     longer = [token for token in in_order(tokens) if len(token) > 1]
     strings = ByteStrings.from_list([*(bytes([byte]) for byte in range(256)), *longer])
+    lefts, rights, merged = all_splits(strings)
+    return strings, (lefts, rights, merged, merged - 256)
+
+
+def all_splits(strings: ByteStrings) -> Array:
+    """Return all ways to form a string from two others: left, right and resulting string, int32 [3, splits]."""
     slots = np.zeros(4 << len(strings).bit_length(), np.int32)
-    capacity = strings.pool.size
-    lefts, rights, merged = (np.empty(capacity, np.int32) for _ in range(3))
-    n = token_derivations.list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
-    merged = merged[:n].copy()
-    return strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
+    found = np.empty((3, strings.pool.size), np.int32)
+    n = token_derivations.list_splits(padded_text(strings.pool)[0], strings.starts, slots, *found)
+    return found[:, :n].copy()
 
 
 def make_rule_tables(rules: MergeRules, byte_pairs: Array) -> RuleTables:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
 from bpejit.normalization.normalizers import read_pattern
+from bpejit.normalization.spacing import SPACE
 
 SUPPORTED = "ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece, Sequence"
 
@@ -23,6 +24,10 @@ Step: TypeAlias = Callable[[list[str]], list[str]]
 """Changes the texts of tokens."""
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def read_decoder(
     steps: list[Step] = []
     kinds: list[str] = []
     for fields in components(value, path, "decoder", "decoders"):
-        kind, step = _read_step(fields, space)
+        kind, step = _read_step(fields, space, fallback)
         fields.done()
         kinds.append(kind)
         steps.append(step)
@@ -108,7 +113,7 @@ def read_decoder(
     return Steps(tuple(steps))
 
 
-def _read_step(fields: Fields, space: str) -> tuple[str, Step]:
+def _read_step(fields: Fields, space: str, fallback: bool) -> tuple[str, Step]:
     """Return what a step does, by a name if `read_decoder` recognizes it, and the step."""
     match fields.kind:
         case "ByteLevel":
@@ -140,8 +145,37 @@ def _read_step(fields: Fields, space: str) -> tuple[str, Step]:
             return "BPEDecoder", partial(_word_ends, fields.take("suffix", str))
         case "WordPiece":
             return "WordPiece", partial(_word_pieces, fields.take("prefix", str), fields.take("cleanup", bool))
+        case "SentencePiece":
+            names: list[str] = fields.take("control_symbols", list)
+            unknown, surface = fields.take("unk_piece", str, type(None)), fields.take("unk_surface", str)
+            texts = {**dict.fromkeys(names, ""), **({} if unknown is None else {unknown: surface})}
+            adds, removes = fields.take("add_dummy_prefix", bool), fields.take("remove_extra_whitespaces", bool)
+            return "SentencePiece", partial(_pieces, texts, fallback, adds, removes)
         case kind:
             raise unsupported(fields.path, kind, SUPPORTED)
+
+
+def _pieces(texts: dict[str, str], fallback: bool, adds: bool, removes: bool, tokens: list[str]) -> list[str]:
+    """Replace `▁` by a space, and `texts` by others; the first `▁` of tokens is removed while there is no text yet."""
+    out: list[str] = []
+    run: list[int] = []
+    strips = adds or removes
+    for token in [*tokens, ""]:
+        found = _BYTE.fullmatch(token) if fallback else None
+        if found:
+            run.append(int(found[1], 16))
+            continue
+        if run:
+            out.append(_ESCAPED.sub("\ufffd", bytes(run).decode("utf-8", "surrogateescape")))
+            run, strips = [], False
+        text = texts.get(token)
+        if text is None:
+            text = token.removeprefix(SPACE) if strips else token
+            strips = strips and (removes or text == token)
+            text = text.replace(SPACE, " ")
+        strips = strips and not text
+        out.append(text)
+    return out
 
 
 def _each(change: Callable[[str], str], tokens: list[str]) -> list[str]:

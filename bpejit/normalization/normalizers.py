@@ -16,6 +16,7 @@ from bpejit.errors import PatternError
 from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, one_to_one, repeated
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.json_fields import Fields, components, refused, unsupported
+from bpejit.normalization.spacing import SPACE, Spacing, read_spacing
 from bpejit.normalization.unicode_forms import (
     FORMS,
     LONGER_WHEN_LOWERED,
@@ -64,6 +65,8 @@ class Normalizer:
         True if that character, or the space that it replaces, is inserted before each text that is not empty.
     maps_bytes : bool
         True if the output consists of GPT-2's byte characters.
+    spacing : Spacing, optional
+        The normalizer of SentencePiece, which is then the only change. Added tokens are found in its result as they are.
     """
 
     changes: tuple[Change, ...] = ()
@@ -71,6 +74,7 @@ class Normalizer:
     space: str = ""
     prepends: bool = False
     maps_bytes: bool = False
+    spacing: Spacing | None = None
 
     def __call__(self, text: AlignedText) -> AlignedText:
         """Apply all changes."""
@@ -99,6 +103,13 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
     TokenizerFormatError
         If it is broken or not supported; the message names the component and its path.
     """
+    if isinstance(value, dict) and value.get("type") == "SentencePiece":
+        fields = Fields(value, path)
+        fields.take("type", str)
+        spacing = read_spacing(fields)
+        fields.done()
+        change = Change(spacing, spacing.sources)
+        return Normalizer((change,), space=SPACE if spacing.space == " " else "", prepends=spacing.prefix, spacing=spacing)
     changes: list[Change] = []
     kinds: list[str] = []
     inserted: list[str] = []

@@ -96,12 +96,16 @@ class TextPipeline:
         self._known = known
         self._marks = SymbolMarks(symbols, known, level=self._pretokenizer.level)
         self._prepends = self._normalizer.prepends
+        self._spacing = self._normalizer.spacing
+        if self._spacing is not None:
+            added_tokens = {text: flags for text, flags in added_tokens.items() if flags.normalized}
         self._prefix = self._pretokenizer.prefix
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
         self._raw = TokenFinder({text: (_bytes(text), flags) for text, flags in first.items()}, unicode=unicode)
         with text_limits(sum(map(len, later)), regex_timeout):
-            contents = {text: self._normalizer(AlignedText(text)).text for text in later}
+            change = self._normalizer if self._spacing is None else lambda text: text
+            contents = {text: change(AlignedText(text)).text for text in later}
         _check_contents(contents)
         normalized = {contents[text]: (_bytes(text), flags) for text, flags in later.items()}
         self._normalized = TokenFinder(normalized, unicode=unicode)
@@ -125,7 +129,8 @@ class TextPipeline:
         if self._splitter is not None and self._leaves_text(symbols) and not overlap(first, later):
             self.direct = Splitter(self._splitter.pattern, unchanged)
         # Text may be cut where it is divided, if no space is inserted before what follows.
-        self._cuts = self.direct is not None and self._plain and not (changed or self._prefix or self._prepends)
+        joins = changed or self._prefix or self._prepends or self._spacing is not None
+        self._cuts = self.direct is not None and self._plain and not joins
         self._added = StringFinder(unchanged)
         self._spaced = any(" " in text or (self._space and self._space in text) for text in added_tokens)
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self._cuts else first))
@@ -192,6 +197,8 @@ class TextPipeline:
         """
         if self.direct is None:
             return None
+        if self._spacing is not None:
+            return self._spacing.encoded(data)
         if self._space:
             data = data if self._spaced else data.replace(self._space.encode(), b" ")
         if not self._is_unchanged(data) or next(iter(self._changed.spans(data)), None) is not None:
@@ -261,6 +268,9 @@ class TextPipeline:
         text = data.decode("utf-8", "surrogateescape")
         with text_limits(len(data), self._regex_timeout):
             out, ends, covered, found = self._prepare(AlignedText(text, one_to_one(len(text))), areas)
+        if self._spacing is not None:
+            starts, stops = self._spacing.byte_ranges(text, out.decode())
+            return PreTokenizedText(padded_text(out)[0], ends, starts, stops, found)
         first, last = (concatenated(sources[side] for sources in covered) for side in (0, 1))
         starts, stops = byte_ranges(np.frombuffer(out, np.uint8), first, last, text)
         return PreTokenizedText(padded_text(out)[0], ends, starts, stops, found)

@@ -35,7 +35,7 @@ for _first, _last in _RANGES:
 _LETTERS, _DIGITS, _MARKS, _OTHER_LETTERS, _OTHERS = "letters", "digits", "marks", "other letters", "others"
 
 
-def joining_pattern(tokens: ByteStrings) -> str:
+def joining_pattern(tokens: ByteStrings, known: Collection[str] | None = None) -> str:
     r"""Return a pattern whose matches no token can cross.
 
     A match ends between two characters if no token contains characters of their classes side by side. The classes are letters,
@@ -47,6 +47,8 @@ def joining_pattern(tokens: ByteStrings) -> str:
     ----------
     tokens : ByteStrings
         The tokens that merges make, in UTF-8.
+    known : collection of str, optional
+        The characters of the vocabulary, if all others that are adjacent become one token: they are not divided then.
 
     Examples
     --------
@@ -70,6 +72,11 @@ def joining_pattern(tokens: ByteStrings) -> str:
     for name, after_it in following.items():
         alike.setdefault(frozenset(after_it), []).append(name)
     steps = sorted(f"{members(names)}(?={members(after_it)})" for after_it, names in alike.items())
+    if known is not None:
+        # Letters that are not of ASCII count as unknown, since a vocabulary may have too many ranges of them.
+        points = "".join(f"\\U{ord(one):08x}" for one in sorted(known) if one.isascii() or _CLASSES[ord(one)] == ord(_SYMBOL))
+        unknown = f"[^{points}]" if points else r"[\s\S]"
+        steps.append(f"{unknown}(?={unknown})")
     return f"(?:{'|'.join(steps)})*[\\s\\S]" if steps else r"[\s\S]"
 
 

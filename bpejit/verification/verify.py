@@ -24,6 +24,7 @@ from bpejit.engines.work_options import ProgressOption
 from bpejit.errors import BpejitError
 from bpejit.formats.any_format import recognize, save_model
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
+from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.jit.listening import working_time
 from bpejit.options import chosen, takes
 from bpejit.storage.files import StrPath
@@ -33,7 +34,7 @@ from bpejit.verification.corpus_check import block_reader
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Tool = Literal["tokenizers", "tiktoken"]
+Tool = Literal["tokenizers", "tiktoken", "sentencepiece"]
 
 SEPARATOR = "<|endoftext|>"
 """The default text between two documents in a file."""
@@ -135,7 +136,7 @@ def verify(
     inputs : path, list of paths, or iterator of texts
         As for `bpejit.train`.
     against : str
-        `tokenizers` or `tiktoken`, which must be installed.
+        `tokenizers`, `tiktoken` or `sentencepiece`, which must be installed.
     path : path, optional
         The path that the tokenizer was loaded from. If it is a file of the other tool, the tool reads that file. Otherwise
         it reads an export of bpejit.
@@ -304,7 +305,17 @@ def _tiktoken(tokenizer: Tokenizer, path: StrPath | None) -> Reference:
     return lambda texts: other.encode_batch(list(texts), allowed_special="all")
 
 
+def _sentencepiece(tokenizer: Tokenizer, path: StrPath | None) -> Reference:  # noqa: ARG001
+    processor = _imported("sentencepiece").SentencePieceProcessor
+    kind, location = _recognized(path)
+    if kind != "sentencepiece":
+        raise BpejitError(f"`sentencepiece` does not read `{path}`; expected the `.model` of a tokenizer: pass its path")
+    encode: Reference = processor(model_proto=read_tokenizer_file(location)).encode
+    return encode
+
+
 _references: dict[str, Callable[[Tokenizer, StrPath | None], Reference]] = {
     "tokenizers": _tokenizers,
     "tiktoken": _tiktoken,
+    "sentencepiece": _sentencepiece,
 }

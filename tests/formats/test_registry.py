@@ -125,7 +125,11 @@ def test_names_that_cannot_be_registered(name: Any) -> None:
 
 def test_formats_have_their_registered_names() -> None:
     names = [found.name for found in all_formats()]
-    assert [load_format(name).name for name in names] == names == ["bpejit", "hf", "tiktoken", "tekken", "clip", "gpt2"]
+    assert (
+        [load_format(name).name for name in names]
+        == names
+        == ["bpejit", "hf", "tiktoken", "tekken", "clip", "sentencepiece", "gpt2"]
+    )
     assert writable_names() == ("bpejit", "hf", "tiktoken", "gpt2")
 
 

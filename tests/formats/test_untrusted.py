@@ -161,13 +161,10 @@ def test_a_key_that_occurs_twice_is_not_broken_json(tmp_path: Path) -> None:
 
 
 def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
-    model = tmp_path / "tokenizer.model"
-    model.write_bytes(b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x03<s>\x15\0\0\0\0\x18\x03")
-    assert "`tokenizer.model` is a SentencePiece model" in refusal(lambda: bpejit.load(tmp_path))
-    assert "is a SentencePiece model, which bpejit does not read" in refusal(lambda: bpejit.load(model))
     words = tmp_path / "vocab.txt"
     words.write_text("[PAD]\n[unused0]\n[UNK]\n[CLS]\n")
     assert "is a WordPiece vocabulary, as of BERT" in refusal(lambda: bpejit.load(words))
+    assert "`vocab.txt` is a WordPiece vocabulary" in refusal(lambda: bpejit.load(tmp_path))
 
 
 def test_ends_of_words_are_refused(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_240,
-    "package lines of code": 42_400,
-    "package tokens": 407_000,
-    "tokens in a line of code": 9.65,
-    "package modules": 326,
+    "package lines": 69_800,
+    "package lines of code": 42_700,
+    "package tokens": 412_500,
+    "tokens in a line of code": 9.7,
+    "package modules": 328,
     "cli lines": 4_080,
     "cli modules": 19,
     "layers": 21,

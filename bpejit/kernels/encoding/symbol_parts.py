@@ -7,6 +7,7 @@ left as internal tokens that have no id:
 - With byte fallback, some first bytes of a character may have become one token, the beginning of another character. It has the
   ids of its bytes, two or three.
 - Otherwise the first bytes stand for the character, and have the unknown id; each byte after them has none.
+- A token that is not used, but of which others are made, has the ids of those that it was made of.
 
 `parts` has four words for each such token: the number of its ids, and up to three ids. The tokens are numbered from the size
 of the vocabulary on, so ids show whether any of them occurs. All other numbers stay, also the placeholder of a byte without an
@@ -27,7 +28,7 @@ FUSED = 1
 """Field of `part_limits`: the unknown id if several in a row become one; otherwise NOT_FUSED."""
 
 DEFERS = 2
-"""Field of `part_limits`: whether ASCII needs no replacement, so that short pre-tokens may be merged together."""
+"""Field of `part_limits`: whether text of ASCII needs no replacement, so that short pre-tokens may be merged together."""
 
 NOT_FUSED = (1 << 32) - 1
 
@@ -48,46 +49,37 @@ def replace_parts(tables, out, begin, end):
     first = np.uint64(tables.part_limits[FIRST_PART])
     n_parts = np.uint64(parts.size) // FOUR
     fused = np.uint64(tables.part_limits[FUSED])
-    n_ids = ZERO
-    i = begin
-    while i < end:
-        part = np.uint64(out[i]) - first  # very large for an id
-        n_ids += ONE if part >= n_parts else np.uint64(parts[part * FOUR])
-        i += ONE
-    if n_ids > end - begin:
-        # From the end, since each token without an id becomes several.
-        after = begin + n_ids
-        at = after
-        while i > begin:
-            i -= ONE
-            number = np.uint64(out[i])
-            part = number - first
-            if part >= n_parts:
-                at -= ONE
-                out[at] = np.uint32(number)
-                continue
-            part *= FOUR
-            at -= np.uint64(parts[part])
-            for k in range(parts[part]):
-                out[at + np.uint64(k)] = parts[part + ONE + np.uint64(k)]
-        return after
+    n_more = ZERO  # ids of tokens that become several
     at = begin
     i = begin
     within = False  # a character that is not in the vocabulary
     while i < end:
         number = np.uint64(out[i])
         i += ONE
-        part = number - first
-        if part < n_parts:
-            part *= FOUR
-            number = np.uint64(parts[part + ONE])
-            if parts[part] == 0 and within:
+        part = number - first  # very large for an id
+        is_part = part < n_parts
+        size = np.uint64(parts[part * FOUR]) if is_part else ONE
+        if size > ONE:
+            n_more += size - ONE
+        elif is_part:
+            if size == ZERO and within:
                 continue
-            within = True
-        else:
-            within = False
+            number = np.uint64(parts[part * FOUR + ONE])
+        within = is_part
         if number == fused and at > begin and out[at - ONE] == number:
             continue
         out[at] = np.uint32(number)
         at += ONE
-    return at
+    end = at + n_more
+    i, at = at, end
+    while i < at:  # from the end
+        i -= ONE
+        number = np.uint64(out[i])
+        part = number - first
+        size = np.uint64(parts[part * FOUR]) if part < n_parts else ONE
+        at -= size
+        for k in range(size if size > ONE else ZERO):
+            out[at + np.uint64(k)] = parts[part * FOUR + ONE + np.uint64(k)]
+        if size == ONE:
+            out[at] = np.uint32(number)
+    return end
