@@ -66,7 +66,7 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
 FIRST_KERNELS = 54
 """Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
 
-ALL_KERNELS = 75
+ALL_KERNELS = 79
 """Number of all kernels that `warmup` compiles, which varies as well."""
 
 
@@ -141,6 +141,7 @@ def _warm_others() -> None:
     import numpy as np
 
     from bpejit.arrays import padded_text
+    from bpejit.formats.packed_vocabulary import parse_large
     from bpejit.formats.ranked_merges import recover_merges
     from bpejit.formats.tiktoken_ranks import parse_ranks
     from bpejit.inspection.text_measures import ScriptTable, measure_text, scripts_around
@@ -153,6 +154,7 @@ def _warm_others() -> None:
     measure_text(text, n_bytes, ScriptTable(by_script=False))
     scripts_around(text, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), ScriptTable())
     parse_ranks(b"YQ== 0\n", "ranks")
+    parse_large(b'{"model": {"vocab": {"a": 0}, "merges": [["a", "a"]]}}'.ljust(1 << 20), hook=dict)
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
