@@ -118,11 +118,13 @@ class FinalFiles:
 
     def _place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""
-        return Path(self.names.folder, FINAL, f"{record.number:06d}")
+        folder: Path = self.names.folder
+        return folder / FINAL / f"{record.number:06d}"
 
     def _staged(self, record: SpoolRecord) -> Path:
         """Return the path of the token file of a spool in its folder."""
-        return Path(self._place(record), self.names.path(record).name)
+        name: str = self.names.path(record).name
+        return self._place(record) / name
 
     def _is_complete(self, record: SpoolRecord) -> bool:
         """Return True if the files of a spool are complete, and those that were written."""

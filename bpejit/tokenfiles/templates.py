@@ -144,7 +144,7 @@ class MappedTokens(TokenReader):
     path : Path
         The file that contains the ids.
     ids : integers [n_tokens]
-        Mapped into memory, read-only.
+        Mapped into memory, or read from text; read-only.
     description : Description, optional
         The content of the description; None if there is none.
     borders : Borders, optional
@@ -209,6 +209,9 @@ class MappedTokens(TokenReader):
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
         """Yield all ids, in arrays that are valid until the next one."""
+        if not isinstance(self._ids, np.memmap):  # they were read from text
+            yield from (self._ids[start : start + size] for start in range(0, self.n_tokens, size))
+            return
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
         item = self._ids.dtype.itemsize
         try:

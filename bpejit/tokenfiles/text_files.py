@@ -12,7 +12,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenStream
+from bpejit.tokenfiles.base import TokenStream
 from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import Borders
@@ -77,7 +77,7 @@ class TextFormat(DescribedFormat):
             raise read_error(path, cause, error=TokenFileError, what="token file") from cause
         joined = np.concatenate(ids)
         joined.flags.writeable = False
-        return TextTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends)))
+        return MappedTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends)))
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
@@ -86,15 +86,6 @@ class TextFormat(DescribedFormat):
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format."""
         return Path(path).suffix == self.suffix and Path(path).is_file()
-
-
-class TextTokens(MappedTokens):
-    """Ids that were read from text."""
-
-    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids in order, [up to `size`]."""
-        for start in range(0, self.n_tokens, size):
-            yield self.ids[start : start + size]
 
 
 def _stream_ids(stream: BinaryIO, size: int) -> Iterator[Array]:

@@ -15,6 +15,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_streams import read_bytes
+from bpejit.corpus.json_lines import JsonLines
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import CorpusError
@@ -30,8 +31,6 @@ from bpejit.t2t.datagen.sample_reading import (
     read_texts,
 )
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_list
-
-JSON_LINES = "jsonl"
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
@@ -208,7 +207,7 @@ def ends_early(short: str, longer: str, found: int, unit: str = "line", total: i
 
 
 def _unit_name(source: Source) -> str:
-    return "line" if source.input_format in (TEXT, JSON_LINES) else "row"
+    return "line" if load_format(source.input_format).is_text else "row"
 
 
 @contextmanager
@@ -227,7 +226,7 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
     """Yield the texts of one feature, empty lines included, and the bytes read for each block."""
     reader = ChunkReader()
     paired = replace(layout, names=("text",), form=LINES, paired=True)
-    if source.input_format == JSON_LINES:
+    if isinstance(load_format(source.input_format), JsonLines):
         paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
     for chunks, _ in _plan_sources((source,), paired, 1 << 62):
         for chunk in chunks():
@@ -268,7 +267,7 @@ def plan_inputs(
 def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
     """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
     first = sources[0]
-    plain = TEXT if layout.form != RECORDS else JSON_LINES
+    is_json = isinstance(load_format(first.input_format), JsonLines)
     sizes = [source.length for source in sources]
     if len(sources) > 1:
         if all(source.input_format == TEXT and not source.is_stream for source in sources):
@@ -282,12 +281,12 @@ def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) 
             f"the input `{first.path}` has the format {first.input_format}; expected lines with tabs for `tabbed`: name it in "
             "`records` instead"
         )
-    elif first.input_format not in (TEXT, JSON_LINES):
+    elif first.input_format != TEXT and not is_json:
         with _naming_keys():
             yield from _plan_records(first, layout, unit_bytes)
     elif first.is_stream:
         yield partial(stream_chunks, layout, first), sizes[0]
-    elif first.input_format == plain or layout.form == LINES:
+    elif is_json == (layout.form == RECORDS) or layout.form == LINES:
         yield from _plan_ranges(layout, (first.path,), unit_bytes, _line_cuts(first, layout.chunk_bytes))
     else:
         raise CorpusError(
