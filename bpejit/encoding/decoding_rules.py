@@ -105,5 +105,6 @@ def file_texts(model: Model) -> dict[int, str]:
     texts = {number: file_text(token, symbols) for number, token in model.tokens.items()}
     specials = dict(zip(model.special_tokens.values(), decoded_specials(model), strict=True))
     if model.has_scores and symbols is not None and symbols.space:
-        specials = {number: text.replace(" ", symbols.space) for number, text in specials.items()}
+        found = {number: text for text, number in model.special_tokens.items() if text in model.token_flags}
+        specials |= {number: text.replace(" ", symbols.space) for number, text in found.items()}
     return {**texts, **unused_texts(symbols), **specials}

@@ -12,6 +12,7 @@ Text that no step changes is recognized by an array with a few bits for each cha
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,7 +22,7 @@ import numpy as np
 from bpejit.arrays import Array, ranges_of, starts_of
 from bpejit.normalization.alignment import Sources
 from bpejit.normalization.json_fields import Fields, refused
-from bpejit.utf8 import code_points, widths
+from bpejit.utf8 import code_points, has_surrogates, widths
 
 SPACE = "\u2581"
 
@@ -33,6 +34,11 @@ _LONGEST_KEY = 32
 """Bytes of the longest key of a map. SentencePiece finds up to 32 keys at a position, and takes the longest of them."""
 
 _MOST_KEYS = 1 << 20
+
+_SHORT = 1 << 10
+"""Characters of a text that takes less time without arrays."""
+
+_SPACES = re.compile("  +")
 
 _CHANGED, _BEGINS, _FOLLOWS = np.uint8(1), np.uint8(2), np.uint8(4)
 """Bits of a character: it is a key with another value; it begins a key of several; it is the second of such a key."""
@@ -110,12 +116,17 @@ class Spacing:
     space: str
 
     @cached_property
+    def _table(self) -> dict[int, str]:
+        """The values of the characters that change, in order."""
+        found = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
+        found |= {ord(key): value for key, value in self.values.items() if len(key) == 1 and key != value}
+        return dict(sorted(found.items()))
+
+    @cached_property
     def _singles(self) -> tuple[Array, Array, Array]:
         """The characters that change, in order, the starts of their values, and the values."""
-        escaped = {chr(code): "\ufffd" for code in range(0xDC80, 0xDD00)}
-        single = {key: value for key, value in {**self.values, **escaped}.items() if len(key) == 1 and key != value}
-        values = [single[key] for key in sorted(single)]
-        return code_points("".join(sorted(single))), starts_of(np.array([*map(len, values)])), code_points("".join(values))
+        values = [*self._table.values()]
+        return np.array([*self._table]), starts_of(np.array([*map(len, values)])), code_points("".join(values))
 
     @cached_property
     def _kinds(self) -> Array:
@@ -186,8 +197,27 @@ class Spacing:
             result = np.where((result == _MARK) | (result == _SPACE), ord(self.space), result)
         return result, kept, stop
 
+    @cached_property
+    def _seconds(self) -> frozenset[str]:
+        """The second characters of keys of several; a text without any of them is changed character by character."""
+        several = (
+            key for key, value in self.values.items() if len(key) > 1 and (key != value or key.translate(self._table) != key)
+        )
+        return frozenset(key[1] for key in several)
+
+    def _short(self, text: str) -> str:
+        """Return a normalized text that has none of `_seconds`: for short ones, in a fifth of the time."""
+        result = text.translate(self._table) if self.values or has_surrogates(text) else text
+        if self.removes:
+            result = _SPACES.sub(" ", result).lstrip(" ").rstrip(f" {SPACE}" if self.space else " ")
+        if self.prefix and text and (result or not self.removes):
+            result = f" {result}"
+        return result.replace(SPACE if self.space == " " else " ", self.space) if self.space else result
+
     def __call__(self, text: str) -> str:
         """Return a normalized text."""
+        if len(text) <= _SHORT and (not self._seconds or self._seconds.isdisjoint(text)):
+            return self._short(text)
         points, _, _ = self._spaced(self._mapped(text)[0], is_empty=not text)
         return points.astype("<u4").tobytes().decode("utf-32-le")
 
