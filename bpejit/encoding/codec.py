@@ -301,7 +301,7 @@ class Codec:
             if not isinstance(pipeline, Splitter) and (aligns or not pipeline.is_noop(data)):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
-                lengths = find_lengths(self.model, ids, encoder.token_lengths(ids), prepared)
+                lengths = find_lengths(self.model, ids, encoder.token_lengths(ids), prepared, encoder.known_symbols)
                 return token_offsets(ids, lengths, [text], prepared), prepared
         ids = self.encode(text, allowed_special, disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.symbol_tables import find_symbols, marked_tokens
+from bpejit.encoding.symbol_tables import FindSymbols, find_symbols, marked_tokens
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
@@ -182,6 +183,14 @@ class Encoder(Decoder):
             first = stop
         return unreachable
 
+    @cached_property
+    def _find_symbols(self) -> FindSymbols:
+        return find_symbols(self.model)
+
+    def known_symbols(self, data: bytes, ends: Array | None) -> Array:
+        """Return which bytes of a text belong to symbols of the vocabulary (see `find_symbols`)."""
+        return self._find_symbols(data, ends)
+
     def _make_splitter(self, special_tokens: frozenset[str]) -> AnySplitter:
         model = self.model
         known = [text for text in model.special_tokens if text in special_tokens]
@@ -193,7 +202,7 @@ class Encoder(Decoder):
                 model.pipeline,
                 flags,
                 symbols=model.symbols,
-                known=find_symbols(model) if model.symbols is not None and model.symbols.removes_unknown else None,
+                known=self.known_symbols if model.symbols is not None and model.symbols.removes_unknown else None,
                 pattern=model.pattern,
                 unicode=model.unicode,
                 regex_timeout=model.regex_timeout,

@@ -193,7 +193,7 @@ def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
     ids, prepared = _encode(encoder, parts, workspace)
     lengths = encoder.token_lengths(ids)
-    lengths = lengths if prepared is None else find_lengths(encoder.model, ids, lengths, prepared)
+    lengths = lengths if prepared is None else find_lengths(encoder.model, ids, lengths, prepared, encoder.known_symbols)
     offsets = token_offsets(ids, lengths, texts, prepared)
     ends = np.cumsum([len(data) for data, _ in parts], dtype=np.int64)
     return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)

@@ -8,7 +8,7 @@ symbol of a pre-token, which files write as a suffix such as `</w>`, is the byte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from bpejit.utf8 import code_points, widths
 
 if TYPE_CHECKING:
     from bpejit.normalization.alignment import PreTokenizedText
+
+FindSymbols: TypeAlias = Callable[[bytes, Array | None], Array]
 
 _WORD_END = bytes([WORD_END])
 
@@ -205,7 +207,7 @@ def _parts_of(token: bytes, symbols: Symbols, index: int) -> list[int]:
     return [0 if continues else 1, int(NO_ID) if symbols.unknown is None else symbols.unknown]
 
 
-def find_symbols(model: Model) -> Callable[[bytes, Array | None], Array]:
+def find_symbols(model: Model) -> FindSymbols:
     """Return a function that tells which bytes of a text belong to symbols of the vocabulary.
 
     It takes the bytes, and the ends of the pre-tokens, whose last symbols have the suffix; it returns bool [bytes]. Bytes that
@@ -243,7 +245,7 @@ def find_symbols(model: Model) -> Callable[[bytes, Array | None], Array]:
     return find
 
 
-def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenizedText) -> Array:
+def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenizedText, known_symbols: FindSymbols) -> Array:
     """Return the number of bytes of a prepared text that each of its ids covers, as int64 [ids].
 
     `lengths` are those of the decoded ids. A suffix is one byte in the text, an added token has the length of its span, an
@@ -254,7 +256,8 @@ def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenize
     symbols = model.symbols or Symbols(characters=False)
     suffix = symbols.word_end.encode()
     if suffix:
-        ended = [number for number, token in model.tokens.items() if marked(token, suffix) != token]
+        met = {number: model.tokens.get(number, b"") for number in {*ids.tolist()}}
+        ended = [number for number, token in met.items() if marked(token, suffix) != token]
         lengths = lengths - (len(suffix) - 1) * np.isin(ids, ended)
     ends = (prepared.ends & np.uint32(POSITION_MASK)).astype(np.int64)
     is_special = ends != prepared.ends
@@ -270,10 +273,9 @@ def find_lengths(model: Model, ids: Array, lengths: Array, prepared: PreTokenize
     known = np.ones(len(data) + 1, np.bool_)
     if symbols.unknown is not None:
         within = np.cumsum(~is_mark)[ends - 1]
-        known[without] = find_symbols(model)(np.frombuffer(data, np.uint8)[without].tobytes(), within)
+        known[without] = known_symbols(np.frombuffer(data, np.uint8)[without].tobytes(), within)
         known[:-1][is_mark] = True
-    met = {number: model.tokens.get(number) for number in {*ids[places].tolist()}}
-    several = {number: [marked(token, suffix)] for number, token in met.items() if token is not None}
+    several = {number: [marked(model.tokens[number], suffix)] for number in {*ids[places].tolist()} if number in model.tokens}
     for token, number in symbols.shared.items():
         several.setdefault(number, []).append(marked(token, suffix))
 
