@@ -45,6 +45,9 @@ _BYTES = {*map(byte_text, range(256))}
 _OTHER = "encode with `sentencepiece`"
 
 
+_MOST_BITS = 63
+"""The largest shift of seven bits in a number of variable length."""
+
 _HEAD = 1 << 10
 """Bytes at the start of a file by which it is recognized."""
 
@@ -225,7 +228,7 @@ def _fields(data: bytes, known: dict[int, int]) -> dict[int, list[Any]]:
             value, at = _varint(data, at) if wire in (0, 2) else ({1: 8, 5: 4}[wire], at)
             if wire:
                 at += value
-            if known.get(number, wire) != wire or at > len(data):
+            if not number or number >> 29 or known.get(number, wire) != wire or at > len(data):
                 raise IndexError
             if number in known:
                 found[number].append(data[at - value : at] if wire else value)
@@ -241,6 +244,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (data[at] & 0x7F) << shift
         shift += 7
         at += 1
+        if shift > _MOST_BITS:
+            raise IndexError
     return value | data[at] << shift, at + 1
 
 

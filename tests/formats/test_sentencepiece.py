@@ -139,6 +139,8 @@ def test_runs_with_one_score_grow_from_the_left() -> None:
         (model_bytes(ABC)[:-3], "broken or truncated"),
         (model_bytes(ABC) + b"\x0b", "broken or truncated"),
         (model_bytes(ABC) + field(2, 7), "broken or truncated"),
+        (model_bytes(ABC) + b"\x00\x00", "broken or truncated"),
+        (model_bytes(ABC) + b"\x30" + b"\x80" * 10 + b"\x00", "broken or truncated"),
         (model_bytes(ABC[1:]), "has 0 pieces of bytes and 0 that are unknown"),
         (model_bytes([*ABC, *ALL_BYTES]), "has 256 pieces of bytes"),
         (model_bytes([*ABC, *ALL_BYTES[1:]], fallback=True), "has 255 pieces of bytes"),
