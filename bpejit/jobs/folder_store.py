@@ -128,15 +128,10 @@ class FolderStore(Store):
         elif not names.has_many_files:
             check_writable(self.out)
 
-    @contextmanager
-    def giving_up(self) -> Iterator[None]:
-        """Remove the folder after an error, unless it keeps finished units."""
-        try:
-            yield
-        except BaseException:
-            if self.kept() is None:
-                self._remove_empty(self.folder)
-            raise
+    def remove_empty(self) -> None:
+        """Remove the folder, unless it keeps finished units."""
+        if self.kept() is None:
+            self._remove_empty(self.folder)
 
     @contextmanager
     def working(self, part: tuple[int, int] | None, what: str, *, patience: float = 0.0) -> Iterator[Path]:

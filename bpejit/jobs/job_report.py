@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,13 @@ from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import find_store
+from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_plan import JobPlan, JobResult
+from bpejit.jobs.job_records import FOLDER_VERSION
 from bpejit.jobs.job_totals import Seconds, Totals, run_sample
-from bpejit.jobs.output_files import NamesOf
-from bpejit.jobs.running import read_begun, run_job
+from bpejit.jobs.output_files import JobOutputs, NamesOf
+from bpejit.jobs.running import run_job
+from bpejit.jobs.store import Store
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import naming_output
 
@@ -161,7 +163,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     store = find_store(out)
     begun, finished = store.begun(), None
     if begun is not None:
-        names, parts = read_begun(begun, str(store.folder), partial(names_of, store.out))
+        names, parts = _read_begun(begun, store, names_of)
         store.check_parts(parts)
         with naming_output(out):
             finished = store.join(names, report, overwrite=overwrite)
@@ -177,3 +179,18 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
         )
     units = finished.totals.units
     return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - began))
+
+
+def _read_begun(begun: Mapping[str, Any], store: Store, names_of: NamesOf) -> tuple[JobOutputs, int]:
+    """Return the outputs and the number of parts of an unfinished job, from its manifest."""
+    if begun and begun.get("folder_version") != FOLDER_VERSION:
+        raise OutputError(
+            f"`{store.folder}` was written by another version of bpejit; expected parts of this version: join them with that "
+            "version, or remove the folder, and run the job again"
+        )
+    try:
+        return names_of(store.out, begun["job"]), int(begun["parts"])
+    except (KeyError, TypeError, ValueError) as cause:
+        raise OutputError(
+            f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
+        ) from cause

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,9 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, claim_job
-from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, read_checkpoint
+from bpejit.jobs.job_records import Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
-from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.jobs.output_files import Finished
 from bpejit.storage.files import naming_output, scratch_folder
 
 if TYPE_CHECKING:
@@ -179,29 +179,6 @@ def _run_parts(plan: JobPlan, parts: int, work: Mapping[str, Any]) -> JobResult:
         new_bytes += result.new_bytes
         seconds += result.seconds
     return replace(result, units=len(plan.units), kept=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
-
-
-def read_begun(
-    begun: Mapping[str, Any], folder: str, names_of: Callable[[Mapping[str, Any]], JobOutputs]
-) -> tuple[JobOutputs, int]:
-    """Return the outputs and the number of parts of the unfinished job with a manifest, which is in `folder`.
-
-    Raises
-    ------
-    OutputError
-        If it was written by another version, or is broken.
-    """
-    if begun and begun.get("folder_version") != FOLDER_VERSION:
-        raise OutputError(
-            f"`{folder}` was written by another version of bpejit; expected parts of this version: join them with that "
-            "version, or remove the folder, and run the job again"
-        )
-    try:
-        return names_of(begun["job"]), int(begun["parts"])
-    except (KeyError, TypeError, ValueError) as cause:
-        raise OutputError(
-            f"`{folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
-        ) from cause
 
 
 def run_units(

@@ -30,8 +30,8 @@ and the manifest of the output is stored last.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -156,9 +156,19 @@ class Store(ABC):
     def prepare(self, names: JobOutputs) -> None:  # noqa: B027 - an object store has no folders
         """Create the folder of many outputs, or check that a single one can be written, for a job of which nothing is left."""
 
-    @abstractmethod
-    def giving_up(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def giving_up(self) -> Iterator[None]:
         """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self.remove_empty()
+            raise
+
+    @abstractmethod
+    def remove_empty(self) -> None:
+        """Remove what there is of the job, unless that keeps finished units."""
 
     @abstractmethod
     def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:

@@ -141,16 +141,10 @@ class UrlStore(UrlFiles, Store):
         self.remove_folder()
         return left.finished
 
-    @contextmanager
-    def giving_up(self) -> Iterator[None]:
-        """Give up the claim of a job after an error, unless finished parts are stored."""
-        try:
-            yield
-        except BaseException:
-            with suppress(Exception):
-                if not self.parts() and not self.stored():
-                    self.remove_folder()
-            raise
+    def remove_empty(self) -> None:
+        """Give up the claim of a job, unless finished parts are stored."""
+        if not self.parts() and not self.stored():
+            self.remove_folder()
 
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""

@@ -248,14 +248,8 @@ def stored_file(url: str) -> Iterator[str]:
             file_system.put_file(path, name)
 
 
-def check_remote_output(url: str, *, overwrite: bool) -> tuple[Any, str]:
-    """Return the file system of an output, and the name of the file there.
-
-    Raises
-    ------
-    OutputError
-        If the file exists and `overwrite` is false, or if the storage cannot be used.
-    """
+def check_remote_output(url: str, *, overwrite: bool) -> None:
+    """Raise OutputError if an output at a URL exists and `overwrite` is false, or if the storage cannot be used."""
     file_system, name = remote_file_system(url, error=OutputError, what="the output")
     with remote_errors(url, error=OutputError, what="write"):
         file_system.invalidate_cache()
@@ -266,7 +260,6 @@ def check_remote_output(url: str, *, overwrite: bool) -> tuple[Any, str]:
             f"cannot write `{url}`: it already exists; expected a new file: choose another name, or replace it with "
             "`overwrite=True`"
         )
-    return file_system, name
 
 
 class UrlFiles:
