@@ -180,6 +180,9 @@ def written_decoder(model: Model) -> Component | None:
 def tokenizer_config_json(model: Model) -> bytes:
     """Return the content of `tokenizer_config.json`, which `transformers.AutoTokenizer` requires beside `tokenizer.json`."""
     config = model.config.written(END_OF_TEXT if END_OF_TEXT in model.special_tokens else None)
+    before = None if model.pipeline is None else json.loads(model.pipeline.pre_tokenizer)
+    if before is not None and before.get("add_prefix_space"):  # version 4 sets it to False otherwise
+        config["add_prefix_space"] = True
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
 

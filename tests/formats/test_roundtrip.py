@@ -179,6 +179,8 @@ def test_pipeline_flags_and_template_are_preserved(tmp_path: Path) -> None:
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "own" / "tokenizer.json"))
     for text in ("e\u0301 <a> x<b>y <b> <c>", "", " x"):
         assert theirs.encode(text, add_special_tokens=False).ids == ids_of(loaded, text.encode())
+    # transformers 4 changes the pre-tokenizer by this setting.
+    assert json.loads((tmp_path / "own" / "tokenizer_config.json").read_bytes())["add_prefix_space"] is True
     own = json.loads((tmp_path / "own" / "bpejit.json").read_bytes())
     assert own["format_version"] == 2
     for path, new, message in (
