@@ -181,7 +181,10 @@ def recognize(path: StrPath) -> tuple[str, Path]:
     head = decompressed_head(_read_head(location), HEAD_BYTES)
     content = None
     if head.lstrip()[:1] == b"{":
-        content = parse_json(read_tokenizer_file(location), location, error=TokenizerFormatError)
+        from bpejit.formats.packed_vocabulary import parse_large  # not at the top: it loads kernels
+
+        data = read_tokenizer_file(location)
+        content = parse_large(data, hook=dict) or parse_json(data, location, error=TokenizerFormatError)
     for found in candidates:
         if found.recognizes(head, content):
             return found.name, location

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from bpejit.normalization.unicode_forms import (
     removed_characters,
 )
 from bpejit.splitting import PRESETS, compile_pattern, from_oniguruma, to_oniguruma
+from bpejit.splitting.pattern import SplitPattern
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
 from bpejit.utf8 import code_points, widths
 
@@ -306,7 +307,17 @@ class Finder:
 
     def __init__(self, source: str, *, unicode: str | None) -> None:
         self.source = source
-        self.compiled = compile_pattern(source, unicode=unicode)
+        self._unicode = unicode
+
+    @cached_property
+    def compiled(self) -> SplitPattern:
+        """The compiled pattern. A text is rarely searched for the pattern of Llama's space, which takes 30 ms to compile."""
+        return compile_pattern(self.source, unicode=self._unicode)
+
+    def checked(self) -> Finder:
+        """Return the finder of a pattern that may have errors, after compiling it."""
+        _ = self.compiled
+        return self
 
     @property
     def never_empty(self) -> bool:
@@ -364,7 +375,7 @@ def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder
     try:
         if literal:
             return Finder(_no_name(regex.escape(literal)), unicode=unicode)
-        return Finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
+        return Finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode).checked()
     except PatternError as error:
         raise refused(path, f"cannot be read: {error}", "use another pattern") from error
 

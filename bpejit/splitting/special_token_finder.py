@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
+from functools import cached_property
 from typing import AnyStr, Generic
 
 import numpy as np
@@ -123,26 +124,29 @@ class StringFinder(Generic[AnyStr]):
     """Finds strings that are not empty, as `str` or `bytes`, by the fastest method for their number."""
 
     def __init__(self, tokens: Iterable[AnyStr]) -> None:
-        longest_first = sorted(set(tokens), key=len, reverse=True)
-        self._regex: re.Pattern[AnyStr] | None = None
-        self._finder: SpecialTokenFinder | None = None
-        if sum(map(len, longest_first)) > _FEW_BYTES:
-            self._finder = SpecialTokenFinder(map(_as_bytes, longest_first))
-        elif longest_first:
-            bar = "|" if isinstance(longest_first[0], str) else b"|"
-            self._regex = re.compile(bar.join(map(re.escape, longest_first)))  # type: ignore[arg-type, call-overload]
+        self._longest_first: list[AnyStr] = sorted(set(tokens), key=len, reverse=True)
+
+    @cached_property
+    def _search(self) -> re.Pattern[AnyStr] | SpecialTokenFinder:
+        """What finds the strings, made when a text is searched; many are never needed."""
+        if sum(map(len, self._longest_first)) > _FEW_BYTES:
+            return SpecialTokenFinder(map(_as_bytes, self._longest_first))
+        bar = "|" if isinstance(self._longest_first[0], str) else b"|"
+        return re.compile(bar.join(map(re.escape, self._longest_first)))  # type: ignore[arg-type, call-overload, no-any-return]
 
     def spans(self, text: AnyStr, start: int = 0, end: int | None = None) -> _Spans:
         """Yield start and end, as indices of `text`, of each token in `text[start:end]`."""
         end = len(text) if end is None else end
-        if self._regex is not None:
-            yield from (found.span() for found in self._regex.finditer(text, start, end))
-        elif self._finder is not None:
+        if not self._longest_first:
+            return
+        if not isinstance(self._search, SpecialTokenFinder):
+            yield from (found.span() for found in self._search.finditer(text, start, end))
+        else:
             data = _as_bytes(text[start:end])
             # A character starts at each byte that is not a continuation byte.
             non_ascii = isinstance(text, str) and len(data) != end - start
             starts = np.flatnonzero((np.frombuffer(data, np.uint8) & 0xC0) != 0x80) if non_ascii else None
-            for begin, after in self._finder.spans(data):
+            for begin, after in self._search.spans(data):
                 if starts is not None:
                     begin, after = np.searchsorted(starts, [begin, after]).tolist()
                 yield start + begin, start + after
