@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @command()
 @shared.tokenizer_argument
 @shared.input_argument
-@click.option("--against", type=click.Choice(("tokenizers", "tiktoken")), required=True, help="Tool to compare with.")
+@click.option(
+    "--against", type=click.Choice(("tokenizers", "tiktoken", "sentencepiece")), required=True, help="Tool to compare with."
+)
 @click.option(
     "--separator", default="<|endoftext|>", show_default=True, metavar="TEXT", help="Text that separates documents in a file."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,7 +194,8 @@ def _tokenizer_rows(model: Model, fields: dict[str, Any]) -> Iterator[tuple[str,
     yield "split pattern", f"{shown} ({how})"
     yield "unicode", model.unicode or f"{installed_unicode()}, as in the installed regex package"
     if model.pipeline is not None:
-        yield "pipeline", f"normalizer {model.pipeline.normalizer}, pre-tokenizer {model.pipeline.pre_tokenizer}"
+        steps = (re.sub(r"[\w+/=]{100,}", "...", step) for step in model.pipeline)  # a map of characters in base64
+        yield "pipeline", "normalizer {}, pre-tokenizer {}".format(*steps)
     if (symbols := fields["symbols"]) is not None:
         parts = ["characters" if symbols["characters"] else "bytes, and tokens that no text becomes"]
         if not symbols["characters"] and model.symbols_obstacle is not None:

@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
-
-import bpejit
-from bpejit.errors import BpejitError, TokenizerFormatError
-from bpejit.formats.sentencepiece import read_model
-from bpejit.normalization.spacing import read_map
-from bpejit.tokenizer import Tokenizer
-from tests.conftest import examples
-from tests.formats.store_sentencepiece import RULES
-from tests.helpers.cli import invoke
-from tests.helpers.sentencepiece_models import (
+from conftest import examples
+from formats.store_sentencepiece import RULES
+from helpers.cli import invoke
+from helpers.sentencepiece_models import (
     ALL_BYTES,
     CHARACTERS,
     CONTROL,
@@ -34,6 +27,13 @@ from tests.helpers.sentencepiece_models import (
     model_bytes,
     models,
 )
+from hypothesis import given, strategies as st
+
+import bpejit
+from bpejit.errors import BpejitError, TokenizerFormatError
+from bpejit.formats.sentencepiece import read_model
+from bpejit.normalization.spacing import read_map
+from bpejit.tokenizer import Tokenizer
 
 STORED = json.loads(Path(__file__).with_name("sentencepiece.json").read_text())
 
@@ -110,6 +110,13 @@ def test_files_and_folders(tmp_path: Path) -> None:
     assert bpejit.open_tokens(out).ids.tolist() == list(tokenizer.encode(text.read_text()))
     for command, arguments in (("info", []), ("show", ["Hello"]), ("stats", [text])):
         assert invoke(command, tmp_path / "tokenizer.model", *arguments).exit_code == 0
+    back = tmp_path / "back.txt"
+    assert invoke("decode", out, "--out", back, "--tokenizer", tmp_path / "tokenizer.model").exit_code == 0
+    assert back.read_text() == tokenizer.decode(tokenizer.encode(text.read_text()))
+    pytest.importorskip("sentencepiece")
+    result = invoke("verify", tmp_path / "tokenizer.model", text, "--against", "sentencepiece")
+    assert result.exit_code == 0
+    assert "equal to sentencepiece" in result.output
 
 
 def test_control_symbols_are_not_found_in_text() -> None:
