@@ -167,6 +167,8 @@ def internal_ids(model: Model, internal: ByteStrings, splits: Array | None) -> t
         return np.where(ids < 0, NO_ID, ids).astype(np.uint32), np.zeros(0, np.uint32), limits
     if symbols.byte_ids:
         ids[:_N_BYTES] = np.where(found[:_N_BYTES] < 0, symbols.byte_ids, ids[:_N_BYTES])
+    if symbols.word_end:
+        ids[WORD_END] = -1  # not the token of this byte, which no text has
     first = model.vocab_size
     without = np.flatnonzero(ids < 0)
     ids[without] = np.arange(first, first + without.size)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.huggingface import dumped
 from helpers.symbols import KINDS, TEXTS, UNSEEN, write_kind
 from tokenizers import Tokenizer as HuggingFace
 
@@ -102,6 +103,18 @@ def test_the_sections_can_be_written_without_those_of_the_source(file: Path, tmp
     model = replace(bpejit.load(file).model, file_sections=None)
     bpejit.Tokenizer.from_model(model).save(tmp_path / "saved", format="hf")
     assert expected_of(tmp_path / "saved" / "tokenizer.json") == expected_of(file)
+
+
+def test_the_mark_is_no_token_after_an_unknown_byte(tmp_path: Path) -> None:
+    """The byte that stands for the suffix has a token, too."""
+    content = KINDS["clip"]()
+    del content["model"]["vocab"][encode_byte_characters(b"\x87")]
+    assert encode_byte_characters(b"\xff") in content["model"]["vocab"]
+    path = tmp_path / "tokenizer.json"
+    path.write_text(dumped(content), encoding="utf-8")
+    judge, tokenizer = HuggingFace.from_file(str(path)), bpejit.load(path)
+    for text in ("i\u0307s", "\u0307", "x\u0307y"):
+        assert list(tokenizer.encode(text)) == judge.encode(text, add_special_tokens=False).ids
 
 
 def test_token_bytes_are_those_of_the_text(tmp_path: Path) -> None:
