@@ -207,7 +207,9 @@ class TextPipeline:
             return data
         if next(iter(self._added.spans(data)), None) is not None:
             return self._with_spaces(data) if self._plain and not self._spaced else None
-        return self._prefixed(data, first=True)
+        prefixed = self._prefixed(data, first=True)
+        # An added token could begin with the space that is inserted.
+        return None if self._spaced and prefixed != data else prefixed
 
     def _prefixed(self, data: bytes, *, first: bool) -> bytes:
         """Return a part of a text, which may be the first, with the space before it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.huggingface import dumped
+from helpers.huggingface import added_token, dumped
 from helpers.symbols import KINDS, TEXTS, UNSEEN, write_kind
 from tokenizers import Tokenizer as HuggingFace
 
@@ -115,6 +115,18 @@ def test_the_mark_is_no_token_after_an_unknown_byte(tmp_path: Path) -> None:
     judge, tokenizer = HuggingFace.from_file(str(path)), bpejit.load(path)
     for text in ("i\u0307s", "\u0307", "x\u0307y"):
         assert list(tokenizer.encode(text)) == judge.encode(text, add_special_tokens=False).ids
+
+
+def test_an_inserted_space_is_no_added_token(tmp_path: Path) -> None:
+    content = KINDS["llama"]()
+    content["added_tokens"].append({**added_token(" "), "id": len(content["model"]["vocab"])})
+    path = tmp_path / "tokenizer.json"
+    path.write_text(dumped(content), encoding="utf-8")
+    judge, tokenizer = HuggingFace.from_file(str(path)), bpejit.load(path)
+    for text in ("a", " a", "the cat"):
+        ids = judge.encode(text, add_special_tokens=False).ids
+        assert list(tokenizer.encode(text)) == ids
+        assert tokenizer.encode_batch([text])[0].tolist() == ids
 
 
 def test_token_bytes_are_those_of_the_text(tmp_path: Path) -> None:
