@@ -20,7 +20,6 @@ from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
-from bpejit.encoding.symbol_tables import find_lengths
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import warn_user
 from bpejit.kernels.common.integer_lists import list_of
@@ -301,8 +300,7 @@ class Codec:
             if not isinstance(pipeline, Splitter) and (aligns or not pipeline.is_noop(data)):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
-                lengths = find_lengths(self.model, ids, encoder.token_lengths(ids), prepared, encoder.known_symbols)
-                return token_offsets(ids, lengths, [text], prepared), prepared
+                return token_offsets(ids, encoder.lengths_in(ids, prepared), [text], prepared), prepared
         ids = self.encode(text, allowed_special, disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 

@@ -283,8 +283,9 @@ class StreamDecoder:
         if not self._held or (rule.holds(self._held) and not final):
             return ""
         before = rule.text_of(self._before, self._errors) if self._before else ""
-        text = rule.text_of([*self._before, *self._held], self._errors)
-        self._before, self._held = rule.context([*self._before, *self._held]), []
+        together = [*self._before, *self._held]
+        text = rule.text_of(together, self._errors)
+        self._before, self._held = rule.context(together), []
         return text[len(before) :]
 
     def finish(self) -> str:

@@ -24,7 +24,7 @@ from bpejit.encoding.encode_stream import EncodeStream
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.symbol_tables import FindSymbols, find_symbols, marked_tokens
+from bpejit.encoding.symbol_tables import FindSymbols, find_lengths, find_symbols, marked_tokens
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
@@ -354,6 +354,11 @@ class Encoder(Decoder):
         out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, np.uint32)
         out = self.runner.run_spans(workspace, prepared.text, prepared.ends, out)
         return self.runner.finished(workspace, out).copy(), prepared
+
+    def lengths_in(self, ids: Array, prepared: PreTokenizedText | None) -> Array:
+        """Return the number of bytes of a text that each of its ids covers, as int64; of the prepared text, if there is one."""
+        lengths = self.token_lengths(ids)
+        return lengths if prepared is None else find_lengths(self.model, ids, lengths, prepared, self.known_symbols)
 
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each byte string, merged as a single pre-token."""

@@ -76,12 +76,11 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     byte_pairs[_inner_byte_pairs(strings)] = merge_rules.NO_RANK
     rules = make_rule_tables(listed, byte_pairs)
     splits, increasing = _find_splits(strings, rules)
-    every_split = splits
     if splits is not None:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
-    ids, *parts = internal_ids(model, strings, every_split)
+    ids, *parts = internal_ids(model, strings, splits)
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     return EncoderTables(
@@ -242,14 +241,12 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
 def decoded_specials(model: Model) -> list[str]:
     """Return what the special tokens are decoded to: as in Hugging Face tokenizers, some to their normalized text."""
     flags = model.token_flags
-    if not model.decoder or model.pipeline is None or not any(found.normalized for found in flags.values()):
+    if not model.decoder or model.has_scores or model.pipeline is None or not any(found.normalized for found in flags.values()):
         return [*model.special_tokens]
     from bpejit.normalization.alignment import AlignedText
     from bpejit.normalization.normalizers import make_normalizer  # not at the top: few models have such tokens
 
     change = make_normalizer(json.loads(model.pipeline.normalizer), unicode=model.unicode)
-    if change.spacing is not None:
-        return [*model.special_tokens]
     return [
         change(AlignedText(text)).text if text in flags and flags[text].normalized else text for text in model.special_tokens
     ]

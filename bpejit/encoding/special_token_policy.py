@@ -16,7 +16,6 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array, starts_of
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.symbol_tables import find_lengths
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
@@ -192,9 +191,7 @@ def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
     ids, prepared = _encode(encoder, parts, workspace)
-    lengths = encoder.token_lengths(ids)
-    lengths = lengths if prepared is None else find_lengths(encoder.model, ids, lengths, prepared, encoder.known_symbols)
-    offsets = token_offsets(ids, lengths, texts, prepared)
+    offsets = token_offsets(ids, encoder.lengths_in(ids, prepared), texts, prepared)
     ends = np.cumsum([len(data) for data, _ in parts], dtype=np.int64)
     return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)
 
