@@ -107,6 +107,18 @@ def _read_string(data, at, pool, n):
 
 
 @inline
+def _skip_comma(data, at, close):
+    """Return the position of the item after a comma, or of the bracket that closes; UNUSUAL if there is neither."""
+    at = _skip_space(data, at)
+    if data[at] == close:
+        return at
+    if data[at] != _COMMA:
+        return UNUSUAL
+    at = _skip_space(data, at + 1)
+    return UNUSUAL if data[at] == close else at
+
+
+@inline
 def _cut_space(pool, begin, n):
     """Remove the only space of `pool[begin:n]`; return where it was, or UNUSUAL if there is none or another."""
     place = UNUSUAL
@@ -150,7 +162,7 @@ def parse_merges(data, begin, pool, starts, state):
     n = 0
     count = 0
     starts[0] = 0
-    while data[at] != _CLOSE or count > 0:
+    while data[at] != _CLOSE:
         is_list = data[at] == _OPEN
         if is_list:
             at = _skip_space(data, at + 1)
@@ -177,12 +189,9 @@ def parse_merges(data, begin, pool, starts, state):
                 return UNUSUAL
         count += 2
         starts[count] = n
-        at = _skip_space(data, at)
-        if data[at] == _CLOSE:
-            break
-        if data[at] != _COMMA:
+        at = _skip_comma(data, at, _CLOSE)
+        if at == UNUSUAL:
             return UNUSUAL
-        at = _skip_space(data, at + 1)
     state[0] = at + 1
     return count
 
@@ -211,7 +220,7 @@ def parse_vocabulary(data, begin, pool, starts, numbers, state):
     n = 0
     count = 0
     starts[0] = 0
-    while data[at] != _END or count > 0:
+    while data[at] != _END:
         at, n = _read_string(data, at, pool, n)
         if at == UNUSUAL:
             return UNUSUAL
@@ -229,11 +238,8 @@ def parse_vocabulary(data, begin, pool, starts, numbers, state):
         numbers[count] = number
         count += 1
         starts[count] = n
-        at = _skip_space(data, at)
-        if data[at] == _END:
-            break
-        if data[at] != _COMMA:
+        at = _skip_comma(data, at, _END)
+        if at == UNUSUAL:
             return UNUSUAL
-        at = _skip_space(data, at + 1)
     state[0] = at + 1
     return count
