@@ -23,12 +23,12 @@ from bpejit.errors import BpejitError, OutputError, TokenizerFormatError, shorte
 from bpejit.extras import import_extra
 from bpejit.formats.base import Given, TokenizerFormat, all_formats, load_format, load_writable, name_by_suffix
 from bpejit.formats.missing_parts import SUFFIX as SIDECAR_SUFFIX, explain_name, sidecar_path
-from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, decompressed_head, read_tokenizer_file
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, read_head, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.registry import AUTO
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
-from bpejit.storage.files import StrPath, parse_json, read_file
+from bpejit.storage.files import StrPath, parse_json
 from bpejit.storage.remote import check_container, is_remote, remote_errors, remote_file_system
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ SCHEME = "hf:"
 _NAME = re.compile(r"hf:(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
 
 _MAIN_FILES = ("tokenizer.json", "model.json", "vocab.json")
-
-HEAD_BYTES = 1 << 10
-"""The number of bytes at the start of a file that formats are recognized by."""
 
 # ---- reading
 
@@ -178,7 +175,7 @@ def recognize(path: StrPath) -> tuple[str, Path]:
         located = found.locate(location)
         if located is not None:
             return found.name, located
-    head = decompressed_head(_read_head(location), HEAD_BYTES)
+    head = read_head(location)
     content = None
     if head.lstrip()[:1] == b"{":
         from bpejit.formats.packed_vocabulary import parse_large  # not at the top: it loads kernels
@@ -206,11 +203,6 @@ def _expected(formats: list[TokenizerFormat]) -> str:
     return f"{', '.join(first)}, or {last}"
 
 
-def _read_head(path: Path) -> bytes:
-    """Read the first bytes only, since a file that is no tokenizer may be large."""
-    return read_file(path, error=TokenizerFormatError, what="tokenizer file", most=HEAD_BYTES)
-
-
 def _recognize_folder(folder: Path) -> tuple[str, Path]:
     found: list[tuple[str, Path]] = []
     for candidate in all_formats():
@@ -225,7 +217,7 @@ def _recognize_folder(folder: Path) -> tuple[str, Path]:
         )
     if not found:
         others = [file for file in folder.glob("vocab.txt") if file.is_file()]
-        kinds = [f"`{file.name}` is {kind}" for file in others if (kind := other_kind(file, _read_head(file)))]
+        kinds = [f"`{file.name}` is {kind}" for file in others if (kind := other_kind(file, read_head(file)))]
         raise TokenizerFormatError(
             f"`{folder}` contains no tokenizer{''.join(f', and {one}' for one in kinds)}; expected "
             f"{_expected([*all_formats()])}: check the path"

@@ -19,14 +19,13 @@ from bpejit.arrays import ByteStrings
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.tokenizer_files import decompressed_head, read_tokenizer_file
+from bpejit.formats.tokenizer_files import read_head, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.normalization.spacing import SPACE
 from bpejit.normalization.symbols import Symbols, byte_text
 from bpejit.splitting.joining import joining_pattern
-from bpejit.storage.files import read_file
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,12 +43,8 @@ _BYTES = {*map(byte_text, range(256))}
 
 _OTHER = "encode with `sentencepiece`"
 
-
 _MOST_BITS = 63
 """The largest shift of seven bits in a number of variable length."""
-
-_HEAD = 1 << 10
-"""Bytes at the start of a file by which it is recognized."""
 
 
 class Piece(NamedTuple):
@@ -75,9 +70,7 @@ class SentencePieceFormat(TokenizerFormat):
         """Return the models in a folder."""
         if (folder / TOKENIZER_FILE).exists():
             return []  # of the same model; transformers reads it too
-        files = [file for file in super().find(folder) if file.is_file()]
-        heads = [read_file(file, error=TokenizerFormatError, what="tokenizer file", most=_HEAD) for file in files]
-        return [one for one, head in zip(files, heads, strict=True) if self.recognizes(decompressed_head(head, _HEAD), None)]
+        return [file for file in super().find(folder) if file.is_file() and self.recognizes(read_head(file), None)]
 
     def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
         """Return True if a file begins with a piece: its text, and a score or a type."""

@@ -21,6 +21,9 @@ from bpejit.storage.files import StrPath, read_file, replacing_all
 GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip file. No text begins with them."""
 
+HEAD_BYTES = 1 << 10
+"""The number of bytes at the start of a file that formats are recognized by."""
+
 MOST_BYTES = 1 << 30
 """Maximum size of a decompressed file, since a small file can decompress to more than fits into memory."""
 
@@ -83,12 +86,13 @@ def check_unchanged(path: StrPath, data: bytes, expected: str, *, action: str) -
         )
 
 
-def decompressed_head(head: bytes, n_bytes: int) -> bytes:
-    """Return the first bytes of a file, of which `head` are the first bytes on disk; up to `n_bytes` if it is compressed."""
+def read_head(path: StrPath) -> bytes:
+    """Return the first bytes of a file, decompressed if necessary, since a file that is no tokenizer may be large."""
+    head = read_file(path, error=TokenizerFormatError, what="tokenizer file", most=HEAD_BYTES)
     if not head.startswith(GZIP_MAGIC):
         return head
     try:
-        return zlib.decompressobj(_GZIP).decompress(head, n_bytes)
+        return zlib.decompressobj(_GZIP).decompress(head, HEAD_BYTES)
     except zlib.error:
         return head
 

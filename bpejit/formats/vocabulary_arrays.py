@@ -37,8 +37,6 @@ from bpejit.utf8 import has_surrogates
 
 # ---- the cache
 
-_ASCII = 0x80
-
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""
 
@@ -97,6 +95,8 @@ def every_token(model: Model) -> tuple[ByteStrings, Array]:
 
 
 # ---- lines of text
+
+_ASCII = 0x80
 
 _FORMS = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
 """The character of each byte in a JSON string."""
