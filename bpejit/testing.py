@@ -122,12 +122,12 @@ def check_token_format(form: str | type[TokenFileFormat]) -> None:
         _check_jobs(name, folder)
 
 
-def _write(name: str, path: Any, documents: list[list[int]], block: int = 3, **options: Any) -> None:
-    """Write documents in blocks of `block` ids."""
+def write_documents(form: str, path: Any, documents: list[list[int]], block: int = 3, **options: Any) -> None:
+    """Write a token file with documents in blocks of `block` ids; `options` are those of the writer."""
     ids = np.array([number for document in documents for number in document], np.uint32)
     ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
     options = {"document_index": True, "vocab_size": 1000, "tokenizer_sha256": _HASH, **options}
-    with tokenfiles.load_format(name).writer(path, **options) as writer:
+    with tokenfiles.load_format(form).writer(path, **options) as writer:
         done = 0
         for start in range(0, max(ids.size, 1), block):
             stop = min(start + block, ids.size)
@@ -148,7 +148,7 @@ def _check_documents(name: str, folder: Path) -> None:
         written = None
         for block in (1, 2, 7, 1000):
             with _new(folder, name) as path:
-                _write(name, path, documents, block)
+                write_documents(name, path, documents, block)
                 files = _contents(path.parent)
                 _equal("files after writing in other blocks", sorted(files), sorted(written or files))
                 for file, content in files.items():
@@ -191,7 +191,7 @@ def _check_reading(tokens: TokenReader, documents: list[list[int]]) -> None:
 
 def _check_indexing(name: str, folder: Path) -> None:
     with _new(folder, name) as path:
-        _write(name, path, [[1, 2, 3], [], [4, 5]])
+        write_documents(name, path, [[1, 2, 3], [], [4, 5]])
         tokens = open_tokens(path)
         _equal("`[0]`, `[-1]` and an integer of NumPy", (tokens[0], tokens[-1], tokens[np.int64(2)]), (1, 5, 3))  # type: ignore[call-overload]
         _equal("the type of an id", type(tokens[0]), int)
@@ -212,11 +212,11 @@ def _check_indexing(name: str, folder: Path) -> None:
 def _check_refusals(name: str, folder: Path) -> None:
     form = tokenfiles.load_format(name)
     with _new(folder, name) as path:
-        _write(name, path, [[1, 2], [3]])
+        write_documents(name, path, [[1, 2], [3]])
         before = _contents(path.parent)
         _equal("`files`", {Path(file).name for file in form.files(path)}, set(before))
         with _refusing("writing to an existing file", OutputError):
-            _write(name, path, [[7]])
+            write_documents(name, path, [[7]])
         small: Any = {"vocab_size": 10, "tokenizer_sha256": _HASH, "overwrite": True}
         for wrong in (10, -1):
             what = f"writing the id {wrong} of a vocabulary of 10"
@@ -230,7 +230,7 @@ def _check_refusals(name: str, folder: Path) -> None:
         for other in ({"tokenizer_sha256": "b" * 64}, {"vocab_size": 999}):
             with _refusing(f"opening a file with {other}, of another tokenizer", TokenFileError):
                 open_tokens(path, **other)  # type: ignore[arg-type]
-        _write(name, path, [[7]], overwrite=True)
+        write_documents(name, path, [[7]], overwrite=True)
         _check_reading(open_tokens(path), [[7]])
         convert_tokens(path, path.with_name("other"), format="npy")
         _check_reading(open_tokens(path.with_name("other")), [[7]])
@@ -240,11 +240,11 @@ def _check_damage(name: str, folder: Path) -> None:
     """Check that `verify` finds other ids and other borders, and opening or `verify` files that are too short."""
     form = tokenfiles.load_format(name)
     with _new(folder, name) as path, _new(folder, name) as other:
-        _write(name, path, [[1, 2], [], [3], [4, 5, 6]])
+        write_documents(name, path, [[1, 2], [], [3], [4, 5, 6]])
         before = _contents(path.parent)
         described = Path(form.files(path)[-1]).name
         for what, documents in (("ids", [[1, 2], [], [3], [4, 5, 7]]), ("borders", [[1], [2], [3], [4, 5, 6]])):
-            _write(name, other, documents, overwrite=True)
+            write_documents(name, other, documents, overwrite=True)
             for file, content in _contents(other.parent).items():
                 path.with_name(file).write_bytes(before[file] if file == described else content)
             with _refusing(f"verifying a file with other {what}", TokenFileError):
@@ -268,7 +268,7 @@ def _check_stream(name: str) -> None:
     form = tokenfiles.load_format(name)
     stream = io.BytesIO()
     try:
-        _write(name, stream, [[1, 2, 3], [4]], document_index=False)
+        write_documents(name, stream, [[1, 2, 3], [4]], document_index=False)
     except OutputError:
         return
     read = form.open_stream(io.BytesIO(stream.getvalue()), dtype=next(iter(form.dtypes)))
@@ -418,7 +418,8 @@ def check_record_format(
                 {name: [17 * row + at for at in range(1 + (row + size) % 5)] for size, name in enumerate(names)}
                 for row in range(number)
             ]
-            files = {_written(known, rows, names, block) for block in (1, 10, 1000)}
+            features = {name: _lists([row[name] for row in rows]) for name in names}
+            files = {write_examples_file(known, features, block) for block in (1, 10, 1000)}
             _equal(f"the number of different files of {number} examples in other blocks", len(files), 1)
             if read is not None:
                 _equal(f"{number} examples that are read back", read(files.pop()), rows)
@@ -429,12 +430,11 @@ def check_record_format(
         _equal("the bytes that are written after an error", len(file.getvalue()) - size, 0)
 
 
-def _written(form: str, rows: Sequence[dict[str, list[int]]], names: Sequence[str], block: int) -> bytes:
-    """Return a file of examples that are written in blocks."""
-    features = {name: _lists([row[name] for row in rows]) for name in names}
+def write_examples_file(form: str, features: dict[str, tuple[Array, Array]], block: int) -> bytes:
+    """Return a file of examples that are written in blocks of `block`; `features` are as for `write_examples`."""
     data, starts = write_examples(features)
     file = io.BytesIO()
-    writer = record_formats.load_record_format(form).writer(file, names)
+    writer = record_formats.load_record_format(form).writer(file, list(features))
     for first in range(0, starts.size - 1, block):
         own = starts[first : first + block + 1]
         writer.write(data[own[0] : own[-1]].copy(), own - own[0])

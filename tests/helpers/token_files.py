@@ -6,30 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from conftest import data_text
 
 import bpejit
-from bpejit.tokenfiles.opening import token_writer
+from bpejit import testing
 
 END = "<|endoftext|>"
 HASH = "a" * 64
 
 
-def write_documents(
-    path: Any, documents: list[list[int]], *, name: str = "bin", block: int = 3, vocab_size: int = 1000, **options: Any
-) -> None:
-    """Write documents in blocks of `block` ids."""
-    ids = np.array([number for document in documents for number in document], dtype=np.uint32)
-    ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
-    options = {"document_index": True, "vocab_size": vocab_size, "tokenizer_sha256": HASH, **options}
-    with token_writer(path, format=name, **options) as writer:
-        done = 0
-        for start in range(0, max(ids.size, 1), block):
-            stop = min(start + block, ids.size)
-            n_ended = int(np.searchsorted(ends, stop, side="right"))
-            writer.write(ids[start:stop], n_bytes=stop - start, ends=ends[done:n_ended] - start)
-            done = n_ended
+def write_documents(path: Any, documents: list[list[int]], *, name: str = "bin", **options: Any) -> None:
+    """Write documents as the checks of `bpejit.testing` do."""
+    testing.write_documents(name, path, documents, **options)
 
 
 def byte_tokenizer() -> bpejit.Tokenizer:

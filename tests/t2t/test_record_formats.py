@@ -12,6 +12,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.t2t.example_arrays import read_examples, write_examples
 from bpejit.t2t.record_formats import formats, registry
 from bpejit.t2t.record_formats.base import RecordFormat, RecordWriter
+from bpejit.testing import write_examples_file
 
 NAMES = ["targets", "inputs", "inputs_position"]
 
@@ -28,18 +29,6 @@ def examples(n):
 def as_rows(features):
     lists = {name: [part.tolist() for part in np.split(ids, starts[1:-1])] for name, (ids, starts) in features.items()}
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-
-
-def written(name, features, n_block):
-    """Write records in blocks of `n_block`, and return the file."""
-    data, starts = write_examples(features)
-    file = io.BytesIO()
-    writer = registry.load_record_format(name).writer(file, NAMES)
-    for first in range(0, starts.size - 1, n_block):
-        own = starts[first : first + n_block + 1]
-        writer.write(data[own[0] : own[-1]].copy(), own - own[0])
-    writer.finish()
-    return file.getvalue()
 
 
 def read_by_json(data):
@@ -62,7 +51,7 @@ def test_read_back(tmp_path, name, monkeypatch):
     pytest.importorskip({"jsonl": "orjson", "parquet": "pyarrow"}.get(name, "google.protobuf"))
     monkeypatch.setattr(formats, "GROUP_IDS", 300)
     features = examples(101)
-    files = [written(name, features, n_block) for n_block in (1, 10, 1000)]
+    files = [write_examples_file(name, features, n_block) for n_block in (1, 10, 1000)]
     assert len(set(files)) == 1, "files do not depend on the blocks"
     read = {"jsonl": read_by_json, "parquet": read_by_pyarrow, "tfrecord": lambda data: read_by_tfrecord(data, tmp_path / "x")}
     assert read[name](files[0]) == as_rows(features)
@@ -75,7 +64,7 @@ def test_read_back(tmp_path, name, monkeypatch):
 def test_groups_have_a_largest_number_of_rows(monkeypatch):
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(formats, "GROUP_EXAMPLES", 10)
-    data = written("parquet", examples(25), 7)
+    data = write_examples_file("parquet", examples(25), 7)
     parquet = pytest.importorskip("pyarrow.parquet").ParquetFile(io.BytesIO(data))
     assert [parquet.metadata.row_group(number).num_rows for number in range(parquet.num_row_groups)] == [10, 10, 5]
 
@@ -107,7 +96,7 @@ def test_register():
     try:
         assert "counts" in registry.record_format_names()
         assert registry.record_format_descriptions()["counts"] == "numbers"
-        assert written("counts", examples(5), 2) == b"2\n2\n1\n"
+        assert write_examples_file("counts", examples(5), 2) == b"2\n2\n1\n"
     finally:
         registry.unregister("counts")
     with pytest.raises(OptionError, match="the record format 'counts' is not known"):
