@@ -290,7 +290,7 @@ class Model:
         if self.has_scores:
             raise TokenizerFormatError(
                 f"{shorten(min(added))} cannot be added to a model of SentencePiece, which finds only the symbols in its file; "
-                "expected special tokens of the model: convert it to a `tokenizer.json` first"
+                "expected special tokens of the model: use its `tokenizer.json`, if there is one"
             )
         sections = None if self.file_sections is None else self.file_sections.with_added_tokens(added)
         return replace(self, special_tokens={**self.special_tokens, **added}, file_sections=sections)
