@@ -43,23 +43,25 @@ It is not read by bpejit, and is absent if the ids have large gaps.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from bpejit.arrays import ByteStrings
 from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
-from bpejit.formats.packed_vocabulary import pack_texts, token_strings
+from bpejit.formats.packed_vocabulary import PackedVocabulary, StringIndex, parse_large, token_strings
+from bpejit.formats.reading_symbols import checked_merges, checked_vocab, tokens_and_merges
 from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import Fields, canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
 from bpejit.normalization.symbols import Symbols, unused_texts
-from bpejit.packed_tokens import ReadOnlyDict
+from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
@@ -144,16 +146,13 @@ def _parse(own: Fields, own_path: Path) -> Model:
     pattern = _split_pattern(own)
     shared_ids = _numbers(own, "shared_ids") or []
     symbols = _symbols(own)
-    content = parse_json(data, tokenizer_path, error=TokenizerFormatError)
-    fields = Fields(content, file=tokenizer_path, action=_AGAIN)
-    tokens, merges, specials = _parse_tokenizer(fields, set(shared_ids), symbols)
+    content = parse_large(data, hook=dict) or parse_json(data, tokenizer_path, error=TokenizerFormatError)
     ranked = own.take("ranked", bool, default=False)
-    if ranked:
-        merges = []
     sections = FileSections(sections_text(content), pattern) if own.take("sections_of_source", bool, default=False) else None
     try:
+        tokens, merges, specials = _parse_tokenizer(Fields(content, action=_AGAIN), set(shared_ids), symbols, ranked=ranked)
         model = Model(
-            tokens=ReadOnlyDict(tokens),
+            tokens=tokens,
             merges=merges,
             special_tokens=specials,
             pattern=pattern,
@@ -194,59 +193,40 @@ def _read_tokenizer_file(own: Fields, folder: Path) -> tuple[Path, bytes]:
 
 
 def _parse_tokenizer(
-    content: Fields, shared_ids: set[int], symbols: Symbols | None
-) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
+    content: Fields, shared_ids: set[int], symbols: Symbols | None, *, ranked: bool
+) -> tuple[Mapping[int, bytes], Sequence[tuple[bytes, bytes]], dict[str, int]]:
     """Return tokens, merges and special tokens of a `tokenizer.json` as `tokenizer_json` writes it."""
     model = content.object_at("model", content.take("model", dict))
     specials: dict[str, int] = {}
     for number, value in enumerate(content.take("added_tokens", list)):
         added = content.object_at(f"added_tokens[{number}]", value)
         specials[added.take("content", str)] = added.take("id", int)
-    tokens: dict[int, bytes] = {}
-    by_text: dict[str, bytes] = {}
-    vocab = model.take("vocab", dict)
-    strings = None if symbols is None else _token_strings(vocab, symbols)
-    unused = unused_texts(symbols)
-    for text, token_id in vocab.items():
-        if type(token_id) is not int:
-            raise content.bad(f"id of {shorten(text)}", token_id, "a whole number")
-        if token_id in unused or (specials.get(text) == token_id and not (token_id in shared_ids and _is_plain(text, symbols))):
-            continue
-        try:
-            token = decode_byte_characters(text) if strings is None else strings[text]
-        except UnicodeEncodeError as cause:
-            raise content.bad("token", text, "one character of GPT-2's byte alphabet for each byte") from cause
-        except KeyError as cause:
-            raise content.bad("token", text, "a token of the symbols that bpejit.json describes") from cause
-        if symbols is not None and token in symbols.shared:
-            by_text[text] = token
-            continue
-        if token_id in tokens:
-            raise content.bad(f"id of {shorten(text)}", token_id, f"another than that of {shorten(tokens[token_id])}")
-        tokens[token_id] = by_text[text] = token
-    pairs = model.take("merges", list)
-    try:
-        # Byte characters do not include the space, so a pair in one string contains exactly one.
-        split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
-        return tokens, [(by_text[left], by_text[right]) for left, right in split], specials
-    except (TypeError, ValueError, KeyError) as cause:
-        rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
-        raise content.bad(f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
-
-
-def _token_strings(texts: Collection[str], symbols: Symbols) -> dict[str, bytes]:
-    """Return the bytes of the texts of ordinary tokens of a model with symbols."""
-    strings, exists = token_strings(
-        pack_texts([*texts]), level=not symbols.characters, suffix=symbols.word_end, space=symbols.space
-    )
-    return {text: token for text, token, found in zip(texts, strings, exists.tolist(), strict=True) if found}
-
-
-def _is_plain(text: str, symbols: Symbols | None) -> bool:
-    """Return True if the text of a special token means its own bytes in the vocabulary."""
-    if symbols is None or not symbols.characters:
-        return encode_byte_characters(special_bytes(text)) == text
-    return True
+    vocab = checked_vocab(model.take("vocab", dict, PackedVocabulary))
+    listed = model.take("merges", list, ByteStrings)
+    if ranked:  # they are for other tools
+        listed = []
+    elif isinstance(listed, list):  # a string that begins with "#version" is a merge here
+        listed = [merge.split(" ") if isinstance(merge, str) else merge for merge in listed]
+    merges = checked_merges(listed, vocab)
+    kind = symbols or Symbols(characters=False)
+    strings, exists = token_strings(vocab.texts, level=not kind.characters, suffix=kind.word_end, space=kind.space)
+    others = np.isin(vocab.numbers, [*unused_texts(symbols)])
+    for (text, number), at in zip(specials.items(), vocab.find(*specials).tolist(), strict=True):
+        if at >= 0 and vocab.numbers[at] == number:
+            is_ordinary = number in shared_ids and (kind.characters or strings[at] == special_bytes(text))
+            others[at] |= not is_ordinary
+    wrong = np.flatnonzero(~(exists | others))
+    if wrong.size:
+        found = [*vocab][int(wrong[0])]
+        raise content.bad("token", found, "byte characters, or the symbols that bpejit.json describes")
+    if others[merges].any():
+        raise content.bad("merges", sorted(shared_ids), "the special tokens that they need among the shared ids")
+    if kind.shared:
+        others |= StringIndex(ByteStrings.from_list([*kind.shared])).find(strings) >= 0
+    places = np.flatnonzero(~others)
+    places = places[np.argsort(vocab.numbers[places], kind="stable")]
+    tokens = PackedTokens(strings.take(places), vocab.numbers[places])
+    return *tokens_and_merges(tokens, vocab, strings, merges, symbols), specials
 
 
 def _symbols(own: Fields) -> Symbols | None:
@@ -289,11 +269,6 @@ def _split_pattern(own: Fields) -> Pattern:
         source = tuple(source)
     # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
     return preset if preset is not None and pattern_source(preset) == source else source
-
-
-def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
-    value = value.split(" ") if isinstance(value, str) else value
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
 
 
 def _pipeline(own: Fields) -> PipelineConfig | None:

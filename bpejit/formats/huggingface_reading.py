@@ -9,10 +9,8 @@ adds are in `Model.template`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,14 +23,19 @@ from bpejit.formats.folder import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.packed_vocabulary import (
-    MOST_ID,
     PackedVocabulary,
     are_texts,
-    pack_texts,
     parse_large,
     token_strings,
 )
-from bpejit.formats.reading_symbols import BpeSettings, read_symbols, share_merges
+from bpejit.formats.reading_symbols import (
+    BpeSettings,
+    checked_merges,
+    checked_vocab,
+    read_symbols,
+    share_merges,
+    tokens_and_merges,
+)
 from bpejit.formats.settings_beside import (
     SETTINGS_FILES,
     apply_settings,
@@ -42,11 +45,10 @@ from bpejit.formats.settings_beside import (
     warn_of_rebuilt,
 )
 from bpejit.formats.tokenizer_files import read_tokenizer_file
-from bpejit.formats.vocabulary_arrays import LEAST_TOKENS, load_stored, store_parsed
+from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model
-from bpejit.normalization.json_fields import AGAIN, Fields, canonical, refused, unsupported
+from bpejit.normalization.json_fields import Fields, canonical, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
-from bpejit.packed_tokens import PackedMerges, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
@@ -152,16 +154,11 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     space = "" if pretokenizer.level else normalizer.space or pretokenizer.space
     space = space if space in vocab else ""  # otherwise it is unknown, and a space is not
     vocab_size = len(vocab)
-    vocab, merges = share_merges(vocab, _distinct(_read_merges(listed, vocab)))
+    vocab, merges = share_merges(vocab, _distinct(checked_merges(listed, vocab)))
     strings, exists = token_strings(vocab.texts, level=pretokenizer.level, suffix=options.word_end, space=space)
     merges = merges[:, exists[merges].all(axis=0)]  # not those of tokens that no text becomes
     tokens, symbols = read_symbols(vocab, strings, exists, merges, numbers, options, level=pretokenizer.level, space=space)
-    places = np.searchsorted(tokens.numbers, vocab.numbers).astype(np.int32)
-    packed = PackedMerges(tokens.strings, places[merges[0]], places[merges[1]])
-    is_large = len(tokens) >= LEAST_TOKENS
-    if symbols is not None and symbols.shared:  # ids do not tell which tokens they are
-        packed = PackedMerges(strings, merges[0], merges[1])
-        is_large = False
+    every, pairs = tokens_and_merges(tokens, vocab, strings, merges, symbols)
     characters = symbols is not None and symbols.characters
     fallback = symbols is not None and len(symbols.byte_ids) > 0
     decoder = read_decoder(sections["decoder"], characters=characters, space=space, fallback=fallback)
@@ -170,12 +167,12 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: Token
     made = strings.take(distinct(merges[2])) if divides else tokens.strings
     if divides and (characters or are_texts(made)):  # parts of characters join characters of any kind
         pattern = joining_pattern(made)
-    every = {text: flags.get(text, TokenFlags()) for text in numbers}
-    pipeline = TextPipeline(steps, every, symbols=symbols, pattern=pattern, unicode=unicode)
+    added_flags = {text: flags.get(text, TokenFlags()) for text in numbers}
+    pipeline = TextPipeline(steps, added_flags, symbols=symbols, pattern=pattern, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     model = Model(
-        tokens=tokens if is_large else ReadOnlyDict(tokens.items()),
-        merges=packed if is_large else packed.pairs,
+        tokens=every,
+        merges=pairs,
         special_tokens=numbers,
         pattern=pattern,
         ignore_merges=options.ignore_merges,
@@ -209,7 +206,7 @@ def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings
     fields = Fields(value, "model")
     top.done()
     options = _read_options(fields, _kind_of(value))
-    vocab = _read_vocab(fields.take("vocab", dict, PackedVocabulary))
+    vocab = checked_vocab(fields.take("vocab", dict, PackedVocabulary))
     listed: list[Any] | ByteStrings = fields.take("merges", list, ByteStrings)
     fields.done()
     return sections, added, options, vocab, listed
@@ -267,37 +264,6 @@ _OTHER_MODELS = {
 """The kinds of models that are not BPE, and what reads them."""
 
 
-def _read_vocab(vocab: Mapping[str, Any]) -> PackedVocabulary:
-    if not isinstance(vocab, PackedVocabulary):
-        for text, number in vocab.items():
-            if type(number) is not int or not 0 <= number <= MOST_ID:
-                found = f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0"
-                raise refused("model.vocab", found, AGAIN)
-    return PackedVocabulary.from_dict(vocab)
-
-
-def _read_merges(listed: list[Any] | ByteStrings, vocab: PackedVocabulary) -> Array:
-    """Return the merges, written as lists or strings, or packed (see `parse_large`), as `read_symbols` takes them."""
-    pairs: dict[int, list[str]] = {}
-    for number, merge in enumerate(listed if isinstance(listed, list) else ()):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if isinstance(merge, str) and merge.startswith("#version"):
-            continue
-        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
-            raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", AGAIN)
-        pairs[number] = pair
-    sides = pack_texts([*chain.from_iterable(pairs.values())]) if isinstance(listed, list) else listed
-    found = vocab.index.find(sides)
-    merges = np.stack([found[::2], found[1::2], vocab.index.find(sides, 2)])
-    if not (merges < 0).any():
-        return merges
-    if isinstance(listed, ByteStrings):  # its error is not shown
-        raise TokenizerFormatError("a merge is not in the vocabulary; expected tokens of it: correct the file")
-    number, (left, right) = list(pairs.items())[int(np.argmin(merges.min(axis=0)))]
-    token = next(token for token in (left, right, left + right) if token not in vocab)
-    raise _refused_merge(number, listed[number], f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
-
-
 def _distinct(merges: Array) -> Array:
     """Return merges without repeated pairs, of which the last position counts, as in `tokenizers`."""
     pairs = merges[0].astype(np.int64) << 32 | merges[1]
@@ -305,10 +271,6 @@ def _distinct(merges: Array) -> Array:
         return merges
     _, last = np.unique(pairs[::-1], return_index=True)
     return merges[:, np.sort(pairs.size - 1 - last)]
-
-
-def _refused_merge(number: int, merge: Any, found: str, action: str) -> TokenizerFormatError:
-    return refused(f"model.merges[{number}]", f"is {shorten(merge)}{found}", action)
 
 
 def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, int], dict[str, TokenFlags]]:

@@ -1,24 +1,74 @@
-"""The ordinary tokens of a `tokenizer.json`, and the symbols that pre-tokens begin as (see `bpejit.normalization.symbols`)."""
+"""Vocabulary and merges of a `tokenizer.json`, the ordinary tokens, and the symbols that pre-tokens begin as (`Symbols`)."""
 
 from __future__ import annotations
 
-from itertools import pairwise, product
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
-from bpejit.errors import shorten
-from bpejit.formats.packed_vocabulary import PackedVocabulary, ends_with
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats import vocabulary_arrays
+from bpejit.formats.packed_vocabulary import MOST_ID, PackedVocabulary, ends_with, pack_texts
 from bpejit.model import NEVER_IN_UTF8, special_bytes
 from bpejit.normalization.json_fields import AGAIN, refused
 from bpejit.normalization.symbols import Symbols, byte_text
-from bpejit.packed_tokens import PackedTokens
+from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict
 
 _ASCII = 0x80
 
 _MOST_SHARED, _LONGEST_SHARED = 10_000, 64
 """The number of merges of a vocabulary in which several tokens share an id, and the length of their results."""
+
+
+def checked_vocab(vocab: Mapping[str, Any]) -> PackedVocabulary:
+    """Return a vocabulary as arrays, after checking its ids."""
+    if not isinstance(vocab, PackedVocabulary):
+        for text, number in vocab.items():
+            if type(number) is not int or not 0 <= number <= MOST_ID:
+                found = f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0"
+                raise refused("model.vocab", found, AGAIN)
+    return PackedVocabulary.from_dict(vocab)
+
+
+def checked_merges(listed: list[Any] | ByteStrings, vocab: PackedVocabulary) -> Array:
+    """Return the merges, written as lists or strings, or packed (see `parse_large`), as `read_symbols` takes them."""
+    pairs: dict[int, list[str]] = {}
+    for number, merge in enumerate(listed if isinstance(listed, list) else ()):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(merge, str) and merge.startswith("#version"):
+            continue
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
+            raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", AGAIN)
+        pairs[number] = pair
+    sides = pack_texts([*chain.from_iterable(pairs.values())]) if isinstance(listed, list) else listed
+    found = vocab.index.find(sides)
+    merges = np.stack([found[::2], found[1::2], vocab.index.find(sides, 2)])
+    if not (merges < 0).any():
+        return merges
+    if isinstance(listed, ByteStrings):  # its error is not shown
+        raise TokenizerFormatError("a merge is not in the vocabulary; expected tokens of it: correct the file")
+    number, (left, right) = list(pairs.items())[int(np.argmin(merges.min(axis=0)))]
+    token = next(token for token in (left, right, left + right) if token not in vocab)
+    raise _refused_merge(number, listed[number], f", but {shorten(token)} is not in model.vocab; expected tokens of it", AGAIN)
+
+
+def _refused_merge(number: int, merge: Any, found: str, action: str) -> TokenizerFormatError:
+    return refused(f"model.merges[{number}]", f"is {shorten(merge)}{found}", action)
+
+
+def tokens_and_merges(
+    tokens: PackedTokens, vocab: PackedVocabulary, strings: ByteStrings, merges: Array, symbols: Symbols | None
+) -> tuple[Mapping[int, bytes], Sequence[tuple[bytes, bytes]]]:
+    """Return the tokens and the merges of a model, as arrays if there are many; the parameters are those of `read_symbols`."""
+    if symbols is not None and symbols.shared:  # ids do not tell which tokens they are
+        return ReadOnlyDict(tokens.items()), PackedMerges(strings, merges[0], merges[1]).pairs
+    places = np.searchsorted(tokens.numbers, vocab.numbers).astype(np.int32)
+    packed = PackedMerges(tokens.strings, places[merges[0]], places[merges[1]])
+    is_large = len(tokens) >= vocabulary_arrays.LEAST_TOKENS
+    return (tokens, packed) if is_large else (ReadOnlyDict(tokens.items()), packed.pairs)
 
 
 class BpeSettings(NamedTuple):

@@ -15,7 +15,6 @@ import hashlib
 import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -31,7 +30,7 @@ from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.symbols import Symbols, unused_texts
-from bpejit.packed_tokens import PackedMerges, PackedTokens, pack_tokens
+from bpejit.packed_tokens import PackedMerges, pack_tokens
 from bpejit.splitting.pattern_cache import describe_engine
 from bpejit.utf8 import has_surrogates
 
@@ -64,14 +63,7 @@ def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
     name = _file_name(content)
     if name is None:
         return
-    sha256 = model.sha256
-    if not (isinstance(model.tokens, PackedTokens) and isinstance(model.merges, PackedMerges)):
-        strings, numbers = pack_tokens(model.tokens)
-        order = np.argsort(numbers)
-        strings = strings.take(order)
-        lefts, rights = (side.astype(np.int32) for side in merge_indexes(model.merges, strings))
-        model = replace(model, tokens=PackedTokens(strings, numbers[order]), merges=PackedMerges(strings, lefts, rights))
-        vars(model)["sha256"] = sha256
+    assert model.sha256  # computed once
     cache.write(name, pickle.dumps((model, notes), protocol=4), cache.ENCODERS)
 
 

@@ -15,10 +15,9 @@ from tokenizers import Tokenizer as HuggingFace
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats import packed_vocabulary, vocabulary_arrays
+from bpejit.formats import folder, packed_vocabulary, vocabulary_arrays
 from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.normalization.byte_characters import encode_byte_characters
-from bpejit.packed_tokens import PackedTokens
 
 
 @pytest.fixture(params=list(KINDS))
@@ -66,9 +65,9 @@ def test_a_second_load_reads_the_stored_model(file: Path, tmp_path: Path, monkey
     monkeypatch.setattr(vocabulary_arrays, "LEAST_TOKENS", 50)
     tokenizer = bpejit.load(file)
     tokenizer.save(tmp_path / "saved")
-    assert not isinstance(bpejit.load(tmp_path / "saved").model.tokens, PackedTokens)
+    bpejit.load(tmp_path / "saved")
+    monkeypatch.setattr(folder, "_parse", None)
     again = bpejit.load(tmp_path / "saved")
-    assert isinstance(again.model.tokens, PackedTokens)
     assert again.model == tokenizer.model
     check(again, file)
 
@@ -204,7 +203,7 @@ def test_symbols_are_checked(tmp_path: Path) -> None:
         with pytest.raises(TokenizerFormatError, match=message):
             bpejit.load(tmp_path / "saved")
     own.write_text(json.dumps({**content, "symbols": None}))
-    with pytest.raises(TokenizerFormatError, match="byte alphabet"):
+    with pytest.raises(TokenizerFormatError, match="expected byte characters, or the symbols"):
         bpejit.load(tmp_path / "saved")
     own.write_text(json.dumps({**content, "symbols": {**content["symbols"], "space": ""}}))
     with pytest.raises(TokenizerFormatError, match="was changed after bpejit wrote it"):

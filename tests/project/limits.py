@@ -4,7 +4,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_780,
+    "package lines": 69_750,
     "package lines of code": 42_700,
     "package tokens": 413_500,
     "tokens in a line of code": 9.7,
