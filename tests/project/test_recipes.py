@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import re
@@ -20,6 +21,9 @@ from helpers.cli import invoke
 from helpers.compat import tiktoken_named
 
 import bpejit
+from bpejit.corpus import registry
+from bpejit.errors import CorpusError
+from bpejit.testing import check_input_format
 
 END = "<|endoftext|>"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "recipes").glob("*.md")}
@@ -70,11 +74,16 @@ def run_python(example: str, names: dict[str, Any]) -> set[str]:
 def test_recipe(name: str, folder: Path) -> None:
     names: dict[str, Any] = {"__name__": "recipe"}
     missing: set[str] = set()
-    for language, example in examples(name):
-        if language == "console":
-            run_console(example)
-        elif not missing:  # the examples of a page continue each other
-            missing = run_python(example, names)
+    known = {*registry.input_format_names()}
+    try:
+        for language, example in examples(name):
+            if language == "console":
+                run_console(example)
+            elif not missing:  # the examples of a page continue each other
+                missing = run_python(example, names)
+    finally:
+        for form in {*registry.input_format_names()} - known:
+            registry.unregister(form)
     if missing:
         pytest.skip(f"{min(missing)} is not installed")
 
@@ -174,6 +183,49 @@ def test_recipe_for_data_loaders(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not Counter(map(tuple, seen)) - Counter(map(tuple, windows))  # each window once, on one rank
     run_python(shards, names)
     assert names["inputs"][1:].tolist() == names["targets"][:-1].tolist()
+
+
+WARC = (
+    (
+        b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Type: application/warc-fields\r\nContent-Length: 22\r\n\r\n"
+        b"software: an example\r\n\r\n\r\n"
+    ),
+    (
+        b"WARC/1.1\r\nwarc-type:conversion\r\nWARC-Target-URI: http://example.org/\r\nContent-Length: 15\r\n\r\n"
+        b"one\r\n\r\nWARC/1.0\r\n\r\n"
+    ),  # its text contains what ends a record
+    b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 4\r\n\r\nHTTP\r\n\r\n",
+    b"WARC/1.1\r\nContent-Length: 0\r\nWARC-Type: conversion\r\n\r\n\r\n\r\n",
+)
+WARC_TEXTS = ["one\r\n\r\nWARC/1.0", ""]
+
+
+def test_reader_of_web_archives(tmp_path: Path) -> None:
+    """Records of both versions, with fields in any order and case, are read; damaged ones are refused with their position."""
+    names: dict[str, Any] = {"__name__": "recipe"}
+    (_, module), *_ = examples("warc")
+    assert len(module.splitlines()) <= 80
+    content = b"".join(WARC)
+    path = tmp_path / "pages.warc.gz"
+    try:
+        exec(compile(module, "a recipe", "exec"), names)
+        check_input_format("warc", content, WARC_TEXTS, name="pages.warc")
+        check_input_format("warc", content, WARC_TEXTS, name="pages")  # recognized by its content
+        path.write_bytes(b"".join(map(gzip.compress, WARC)))
+        assert bpejit.count(path).table == bpejit.count(iter(WARC_TEXTS)).table
+        third = sum(map(len, WARC[:2]))
+        for damaged in (content[: third + 5], content[: third + len(WARC[2]) - 1], content.replace(b"Length: 4", b"Length: 5")):
+            for written in (damaged, gzip.compress(damaged)):
+                path.write_bytes(written)
+                with pytest.raises(
+                    CorpusError, match=rf"no complete record of WARC 1 at byte {third} of its records; expected"
+                ):
+                    bpejit.count(path)
+        path.write_bytes(content.replace(b"Length: 4", b"Length: x"))
+        with pytest.raises(CorpusError, match=rf"at byte {third} "):
+            bpejit.count(path)
+    finally:
+        registry.unregister("warc")
 
 
 def test_list_of_recipes() -> None:
