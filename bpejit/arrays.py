@@ -232,6 +232,11 @@ class ByteStrings(_Record):
         copy_strings(self.pool, self.starts, places.astype(np.int64, copy=False), pool, starts)
         return ByteStrings(pool[: starts[-1]], starts)
 
+    def joined(self, others: ByteStrings) -> ByteStrings:
+        """Return these strings and then others."""
+        starts = np.concatenate([self.starts, self.starts[-1] + others.starts[1:]])
+        return ByteStrings(np.concatenate([self.pool, others.pool]), starts)
+
     def __len__(self) -> int:
         return int(self.starts.size - 1)
 

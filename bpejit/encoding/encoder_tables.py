@@ -228,14 +228,13 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array, int]:
     texts = [*unused.values(), *texts]
     if model.symbols is not None and model.symbols.space:
         texts = [text.replace(model.symbols.space.encode(), b" ") for text in texts]
-    specials = ByteStrings.from_list(texts)
-    pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, np.uint8)])
-    starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
+    strings = strings.joined(ByteStrings.from_list(texts))
+    pool = padded(strings.pool)
     ids = np.concatenate([numbers, np.array(others, np.int64)])
     slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), np.uint64)
     lengths = np.zeros(model.vocab_size, np.int64)
-    decoding.fill_slots(pool, starts, ids, slots, lengths)
-    return pool, slots, lengths, int(np.diff(starts).max(initial=0))
+    decoding.fill_slots(pool, strings.starts, ids, slots, lengths)
+    return pool, slots, lengths, int(np.diff(strings.starts).max(initial=0))
 
 
 def decoded_specials(model: Model) -> list[str]:

@@ -89,13 +89,10 @@ def _listed_merges(model: Model, internal: ByteStrings, first: int) -> tuple[Byt
     new = np.flatnonzero((first_at < made.size) & (numbers < 0))
     new = new[np.argsort(first_at[new])]
     numbers[new] = np.arange(len(internal), len(internal) + new.size)
-    added = strings.take(new)
-    pool = np.concatenate([internal.pool, added.pool])
-    starts = np.concatenate([internal.starts, internal.starts[-1] + added.starts[1:]])
     ranks = np.arange(first, first + made.size, dtype=np.int32)
     rules = np.stack([numbers[lefts], numbers[rights], numbers[made], ranks])
     # A token that no merge produces never occurs.
-    return ByteStrings(pool, starts), rules[:, (rules[:2] >= 0).all(axis=0)]
+    return internal.joined(strings.take(new)), rules[:, (rules[:2] >= 0).all(axis=0)]
 
 
 def ranked_tokens(model: Model) -> list[bytes]:

@@ -26,7 +26,6 @@ from bpejit.arrays import Array, ByteStrings, starts_of
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.packed_vocabulary import StringIndex, are_texts, ends_with
 from bpejit.jit import cache, fingerprint
-from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.symbols import Symbols, unused_texts
@@ -93,19 +92,19 @@ _ASCII = 0x80
 _FORMS = [encode_basestring(character)[1:-1].encode() for character in CHARACTERS]
 """The character of each byte in a JSON string."""
 
-_QUOTE, _SUFFIX = 256, 257
-"""Codes of what is not a byte."""
+_INDENT = b" " * 6
 
 
 def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, bytes]:
     """Return the lines of the vocabulary, in order of id, and those of the merges, without line breaks at the end."""
     strings, numbers = every_token(model)
-    quoted = _quote(strings, model.symbols)
-    spaced = quoted.pool == ord(" ") if legacy_merges else np.zeros(1, np.bool_)
+    texts = _escaped(strings, model.symbols)
+    spaced = texts.pool == ord(" ") if legacy_merges else np.zeros(1, np.bool_)
     if spaced.any():
-        text = json.loads(quoted[int(np.searchsorted(quoted.starts, np.argmax(spaced), side="right")) - 1])
+        found = texts[int(np.searchsorted(texts.starts, np.argmax(spaced), side="right")) - 1]
+        token = json.loads(b'"%s"' % found)
         raise TokenizerFormatError(
-            f"the token {shorten(text)} has a space, which separates the two tokens of a merge in one string; expected "
+            f"the token {shorten(token)} has a space, which separates the two tokens of a merge in one string; expected "
             "tokens without spaces: write the merges as lists"
         )
     listed: Sequence[tuple[bytes, bytes]] = model.merges
@@ -114,45 +113,46 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
 
         listed = as_merge_list(model)
     lefts, rights = merge_indexes(listed, strings)
-    lengths = np.diff(quoted.starts)
-    size = int(lengths[lefts].sum() + lengths[rights].sum())
-    out = np.empty(size + (kernels.INDENT + 6) * lefts.size, np.uint8)
-    n_bytes = kernels.write_merges(quoted.pool, quoted.starts, lefts, rights, legacy_merges, out)
-    merges = out[:n_bytes].tobytes()
-
-    specials = _quoted_specials(model) if model.symbols is None else _quoted_others(model)
-    added = ByteStrings.from_list(list(specials))
-    quoted = ByteStrings(
-        np.concatenate([quoted.pool, added.pool]), np.concatenate([quoted.starts, quoted.starts[-1] + added.starts[1:]])
+    merges = (
+        _lines(texts, b'"', lefts, b" ", rights, b'"') if legacy_merges else _lines(texts, b'["', lefts, b'", "', rights, b'"]')
     )
+    specials = _specials(model) if model.symbols is None else _others(model)
     numbers = np.concatenate([numbers, np.array([*specials.values()], np.int64)])
     order = np.argsort(numbers, kind="stable")
-    out = np.empty(quoted.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * order.size, np.uint8)
-    n_bytes = kernels.write_vocabulary(quoted.pool, quoted.starts, order, numbers, out)
-    vocab = out[:n_bytes].tobytes()
-    return vocab, merges
+    n_digits = 1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right")
+    digits = ByteStrings(np.frombuffer("".join(map(str, numbers.tolist())).encode(), np.uint8), starts_of(n_digits))
+    texts = texts.joined(ByteStrings.from_list([*map(_escape, specials)])).joined(digits)
+    return _lines(texts, b'"', order, b'": ', order + numbers.size, b""), merges
 
 
-def _quote(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
-    """Return tokens as JSON strings of the texts in a file (see `file_text`)."""
+def _lines(words: ByteStrings, *parts: bytes | Array) -> bytes:
+    """Return lines of the same texts, and of words with these indexes; the last one has no comma and line break."""
+    texts = [part for part in parts if isinstance(part, bytes)]
+    texts[0] = _INDENT + texts[0]
+    texts[-1] += b",\n"
+    others = iter(range(len(words), len(words) + len(texts)))
+    codes = np.broadcast_arrays(*(next(others) if isinstance(part, bytes) else part for part in parts))
+    return words.joined(ByteStrings.from_list(texts)).take(np.stack(codes, axis=1).ravel()).pool[:-2].tobytes()
+
+
+def _escaped(strings: ByteStrings, symbols: Symbols | None) -> ByteStrings:
+    """Return the texts of tokens in a file (see `file_text`) as in JSON strings."""
     symbols = symbols or Symbols(characters=False)
     forms, suffix = list(_FORMS), symbols.word_end
     codes, kept = strings.pool.astype(np.int64), np.ones(strings.pool.size, np.bool_)
     if symbols.characters:
         if not are_texts(strings):
             raise TokenizerFormatError("the vocabulary has tokens that are not UTF-8; expected characters: remove them")
-        forms = [_quoted(chr(byte))[1:-1] if byte < _ASCII else bytes([byte]) for byte in range(256)]
-        forms[ord(" ")] = _quoted(symbols.space or " ")[1:-1]
+        forms = [_escape(chr(byte)) if byte < _ASCII else bytes([byte]) for byte in range(256)]
+        forms[ord(" ")] = _escape(symbols.space or " ")
     elif suffix:
         end = suffix.encode()
         places = strings.starts[1:][ends_with(strings, end)] - len(end)
-        codes[places] = _SUFFIX
+        codes[places] = len(forms)
         for offset in range(1, len(end)):
             kept[places + offset] = False
-    bounds = starts_of(kept)[strings.starts]
-    codes = np.insert(codes[kept], np.repeat(bounds, 2)[1:-1], _QUOTE)
-    found = ByteStrings.from_list([*forms, b'"', _quoted(suffix)[1:-1]]).take(codes)
-    return ByteStrings(found.pool, found.starts[bounds + 2 * np.arange(bounds.size)])
+    found = ByteStrings.from_list([*forms, _escape(suffix)]).take(codes[kept])
+    return ByteStrings(found.pool, found.starts[starts_of(kept)[strings.starts]])
 
 
 def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -> tuple[Array, Array]:
@@ -164,18 +164,18 @@ def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -
     return found[::2].copy(), found[1::2].copy()
 
 
-def _quoted_specials(model: Model) -> dict[bytes, int]:
-    """Return the ids of the special tokens that are not written like an ordinary token, by their JSON strings."""
-    found: dict[bytes, int] = {}
+def _specials(model: Model) -> dict[str, int]:
+    """Return the special tokens that are not written like an ordinary token."""
+    found: dict[str, int] = {}
     for text, token_id in model.special_tokens.items():
         decoded = decoded_or_none(text)
         if decoded is None or model.find(decoded) is None:
-            found[_quoted(text)] = token_id
+            found[text] = token_id
     return found
 
 
-def _quoted_others(model: Model) -> dict[bytes, int]:
-    """Return the ids of the tokens of a model with symbols that are not ordinary, by their JSON strings.
+def _others(model: Model) -> dict[str, int]:
+    """Return the tokens of a model with symbols that are not ordinary.
 
     Special tokens of one character are left out: in the vocabulary they would be symbols.
     """
@@ -183,9 +183,10 @@ def _quoted_others(model: Model) -> dict[bytes, int]:
     suffix = model.symbols.word_end
     specials = {number: text for text, number in model.special_tokens.items() if len(text.removesuffix(suffix)) > 1}
     others = {**unused_texts(model.symbols), **specials}
-    return {_quoted(text): number for number, text in others.items() if number not in model.tokens}
+    return {text: number for number, text in others.items() if number not in model.tokens}
 
 
-def _quoted(text: str) -> bytes:
+def _escape(text: str) -> bytes:
+    """Return a text as in a JSON string."""
     # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
-    return (json.dumps(text) if has_surrogates(text) else encode_basestring(text)).encode()
+    return (json.dumps(text) if has_surrogates(text) else encode_basestring(text))[1:-1].encode()

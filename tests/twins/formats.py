@@ -26,22 +26,6 @@ def copy_strings(strings: list[bytes], places: list[int]) -> list[bytes]:
     return [strings[place] for place in places]
 
 
-def quote_tokens(tokens: list[bytes], characters: str) -> list[str]:
-    """Return tokens as JSON strings, with a character for each byte."""
-    return [json.dumps("".join(characters[byte] for byte in token), ensure_ascii=False) for token in tokens]
-
-
-def write_vocabulary(quoted: list[str], order: list[int], numbers: list[int]) -> str:
-    """Return the lines of a vocabulary."""
-    return ",\n".join(f"      {quoted[token]}: {numbers[token]}" for token in order)
-
-
-def write_merges(quoted: list[str], lefts: list[int], rights: list[int], joined: bool) -> str:
-    """Return the lines of a list of merges."""
-    pairs = [(quoted[left], quoted[right]) for left, right in zip(lefts, rights, strict=True)]
-    return ",\n".join(f"      {left[:-1]} {right[1:]}" if joined else f"      [{left}, {right}]" for left, right in pairs)
-
-
 def token_strings(texts: list[str], level: bool, suffix: str, space: str) -> list[bytes | None]:
     """Return the bytes that the texts of a vocabulary stand for, and None for those that no text becomes."""
     found: list[bytes | None] = []

@@ -1,1 +1,1 @@
-"""Kernels that read and write tokenizer files (`rank_parsing`, `vocabulary_text`)."""
+"""Kernels that read tokenizer files (`rank_parsing`, `merge_parsing`)."""

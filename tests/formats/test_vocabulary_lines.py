@@ -1,4 +1,4 @@
-"""Comparison of the lines of `tokenizer.json` with plain Python, and with what JSON reads."""
+"""Comparison of the lines of `tokenizer.json` with what JSON reads and writes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import twins
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
-from bpejit.formats.vocabulary_arrays import _quote, vocabulary_and_merges
-from bpejit.kernels.formats import vocabulary_text as kernels
+from bpejit.formats.vocabulary_arrays import _escaped, _lines, vocabulary_and_merges
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, encode_byte_characters
 from bpejit.normalization.symbols import Symbols, file_text
@@ -32,8 +31,9 @@ def test_copy_strings(data: st.DataObject, tokens: list[bytes]) -> None:
 
 
 @given(tokens_of_any_bytes)
-def test_quote_tokens(tokens: list[bytes]) -> None:
-    assert _quote(ByteStrings.from_list(tokens), None) == packed(twins.formats.quote_tokens(tokens, CHARACTERS))
+def test_escaped(tokens: list[bytes]) -> None:
+    expected = [json.dumps("".join(CHARACTERS[byte] for byte in token), ensure_ascii=False)[1:-1] for token in tokens]
+    assert _escaped(ByteStrings.from_list(tokens), None) == packed(expected)
 
 
 @given(
@@ -42,35 +42,19 @@ def test_quote_tokens(tokens: list[bytes]) -> None:
     st.sampled_from(["</w>", "", '"é']),
     st.sampled_from(["▁", "", '"']),
 )
-def test_quote_tokens__symbols(texts: list[str], characters: bool, suffix: str, space: str) -> None:
+def test_escaped__symbols(texts: list[str], characters: bool, suffix: str, space: str) -> None:
     symbols = Symbols(characters, word_end=suffix, space=space)
     tokens = [text.encode() for text in texts]
-    expected = [json.dumps(file_text(token, symbols), ensure_ascii=False) for token in tokens]
-    assert _quote(ByteStrings.from_list(tokens), symbols) == packed(expected)
+    expected = [json.dumps(file_text(token, symbols), ensure_ascii=False)[1:-1] for token in tokens]
+    assert _escaped(ByteStrings.from_list(tokens), symbols) == packed(expected)
 
 
-@given(st.data(), tokens_of_any_bytes)
-def test_write_vocabulary(data: st.DataObject, tokens: list[bytes]) -> None:
-    quoted = twins.formats.quote_tokens(tokens, CHARACTERS)
-    order = data.draw(st.permutations(range(len(tokens))))
-    number = st.one_of(st.integers(0, 2**63 - 1), st.sampled_from([0, 9, 10, 99, 100]))
-    numbers = data.draw(st.lists(number, min_size=len(tokens), max_size=len(tokens)))
-    strings = packed(quoted)
-    out = np.zeros(strings.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * len(tokens), np.uint8)
-    size = kernels.write_vocabulary(strings.pool, strings.starts, np.array(order), np.array(numbers, np.int64), out)
-    assert out[:size].tobytes().decode() == twins.formats.write_vocabulary(quoted, order, numbers)
-
-
-@given(st.data(), tokens_of_any_bytes, st.booleans())
-def test_write_merges(data: st.DataObject, tokens: list[bytes], joined: bool) -> None:
-    quoted = twins.formats.quote_tokens(tokens, CHARACTERS)
-    token = st.integers(0, len(tokens) - 1)
-    pairs = data.draw(st.lists(st.tuples(token, token), max_size=20))
-    lefts, rights = [left for left, _ in pairs], [right for _, right in pairs]
-    strings = packed(quoted)
-    out = np.zeros(sum(len(quoted[i].encode()) for i in lefts + rights) + (kernels.INDENT + 6) * len(pairs), np.uint8)
-    given = strings.pool, strings.starts, np.array(lefts, np.int64), np.array(rights, np.int64), joined, out
-    assert out[: kernels.write_merges(*given)].tobytes().decode() == twins.formats.write_merges(quoted, lefts, rights, joined)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=9))
+def test_lines(rows: list[tuple[int, int]]) -> None:
+    words = ["a", "", "bcd"]
+    columns = np.array(rows, np.int64).reshape(-1, 2).T
+    expected = ",\n".join(f"      <{words[left]}: {words[right]}>" for left, right in rows)
+    assert _lines(packed(words), b"<", columns[0], b": ", columns[1], b">") == expected.encode()
 
 
 @given(
