@@ -141,18 +141,18 @@ class TaskThreads:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def run(self, task: Callable[[int], Any]) -> list[Any]:
-        """Return the results of `task(number)` for the number of each thread.
+    def run(self, task: Callable[[int], Any], tasks: int | None = None) -> list[Any]:
+        """Return the results of `task(number)` for each number below `tasks`, by default one for each thread.
 
         Raises
         ------
         EngineError
             If a thread cannot be started.
         """
-        if self._pool is None:
+        if self._pool is None or tasks == 1:
             return [task(0)]
         try:
-            futures = [self._pool.submit(task, number) for number in range(1, self._threads)]
+            futures = [self._pool.submit(task, number) for number in range(1, tasks or self._threads)]
         except RuntimeError as error:
             raise EngineError(
                 f"cannot start {self._threads - 1} threads for training: {error}; expected all of them to start: use "

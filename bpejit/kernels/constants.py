@@ -60,6 +60,9 @@ EXHAUSTED = 2
 MAX_PENDING = 2
 """Largest number of pending span ends of a split transducer; each has a field in the splitting state."""
 
+SHARED = 4
+"""Status: the next pair has so many occurrences that several threads are to merge it."""
+
 NEED_SCRATCH = 3
 """Status: the scratch space is too small for a very long pre-token; enlarge it and call again to resume."""
 

@@ -205,9 +205,29 @@ class CellRanges:
         """Return a range with the boundary before it."""
         return self.cells[self.stops[number] - 1 : self.stops[number + 1]]
 
-    def run(self, task: Callable[[int], Any]) -> list[Any]:
-        """Return the results of `task(number)` for each range, which threads compute."""
-        return self._threads.run(task)
+    def run(self, task: Callable[[int], Any], tasks: int | None = None) -> list[Any]:
+        """Return the results of `task(number)` for each range, or for each number below `tasks`, which threads compute."""
+        return self._threads.run(task, tasks)
+
+    def find_cuts(self, number: int) -> Array:
+        """Return the first cells of some pre-tokens, about `number` at equal distances. Each token must be one cell.
+
+        Returns
+        -------
+        uint32 array
+            Ascending, the first one is 0.
+        """
+        size, block = self.cells.size, 4096
+        cuts = [0]
+        for place in range(1, number):
+            at = max(cuts[-1], place * size // number)
+            while at < size:
+                found = np.flatnonzero(self.cells[at : at + block] == self.boundary)
+                if found.size:
+                    cuts.append(at + int(found[0]) + 1)
+                    break
+                at += block
+        return np.unique(np.array(cuts, np.uint32))
 
     def take_byte_pairs(self) -> tuple[Array, list[Array]]:
         """Return a table of the pairs of bytes, and the number of positions of each pair in each range."""

@@ -17,9 +17,9 @@ from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable
 from bpejit.counting.hash_tables import HashTables, Sizes
 from bpejit.errors import TrainingError
 from bpejit.jit.listening import working_time
-from bpejit.kernels.constants import DONE, NEED_SPACE
+from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
 from bpejit.kernels.counting.sorted_tables import make_prefixes
-from bpejit.kernels.training import buckets, combining, merging, pairs
+from bpejit.kernels.training import buckets, combining, merging, pairs, shared_merging
 from bpejit.training.alphabets import SymbolRanges, SymbolTable, upper_bound
 from bpejit.training.cell_ranges import (
     FIRST_SLOTS,
@@ -31,6 +31,7 @@ from bpejit.training.cell_ranges import (
     copied_pairs,
     power_of_two,
 )
+from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
 from bpejit.training.train_options import MergeSettings
 
@@ -111,6 +112,8 @@ class MergeLearner:
         Maximum number of threads. Does not change the merges.
     least_cells : int
         Minimum number of cells for each thread.
+    least_postings : int
+        Minimum number of occurrences of one merge for each thread.
 
     Raises
     ------
@@ -127,7 +130,9 @@ class MergeLearner:
         tokens: Sequence[bytes] = (),
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
+        least_postings: int = LEAST_POSTINGS,
     ) -> None:
+        self.least_postings = least_postings
         if isinstance(table, HashTables):
             self._prepare(table.sizes(), n_merges, settings or MergeSettings(), tokens)
             self.ranges = CellRanges.of_hash_tables(table, self.byte_ids, self.boundary, workers, least_cells)
@@ -251,6 +256,7 @@ class MergeLearner:
         self.before_seen = np.empty(n, np.uint32)
         self.after_seen = np.empty(n, np.uint32)
         self.followed = np.empty(n, np.uint32)
+        self.share_merges()
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.bucket_pairs()
         return threshold
@@ -290,11 +296,22 @@ class MergeLearner:
         merge also needs space for the ids of the neighbors of the pair (see `replace_occurrences`). Memory that is never
         written costs nothing, so the array has its maximum size from the start.
         """
-        size = self.number("n_postings") + 2 * self.ranges.cells.size + 2 * self.number("longest")
-        size += int(merging.PREFETCH_CELLS) + len(self.ranges) * NOWHERE
+        # Each part of a list that threads merge has its own place for ids, whether its postings are still valid or not.
+        places = 2 if len(self.ranges) == 1 else 4
+        size = self.number("n_postings") + 2 * self.ranges.cells.size + places * self.number("longest")
+        size += int(merging.PREFETCH_CELLS) + len(self.ranges) * max(NOWHERE, int(shared_merging.UNUSED_STEP))
         if self.postings.size < size:
             del self.postings  # before the new array is allocated
             self.postings = np.empty(size, np.uint32)
+
+    def share_merges(self) -> None:
+        """Let threads merge the pairs that have enough postings for at least two of them."""
+        least = 2 * self.least_postings
+        self.shared_merges = None
+        self.status["shared"] = 2**63
+        if len(self.ranges) > 1 and self.number("longest") >= least:  # the lists of new pairs are not longer
+            self.shared_merges = SharedMerges(self.ranges, self.lengths.size, self.least_postings)
+            self.status["shared"] = least
 
     def choose_threshold(self, sums: Array, before: int) -> int:
         """Return a threshold below `before`, given upper bounds of the counts of pairs."""
@@ -326,7 +343,7 @@ class MergeLearner:
     def end_phase(self) -> None:
         """Compact the cells, and free the arrays that the next phase replaces."""
         del self.pairs, self.marks, self.heap, self.before_sums, self.before_seen, self.after_sums, self.after_seen
-        del self.followed
+        del self.followed, self.shared_merges
         self.n_written = max(self.n_written, self.number("n_postings") + 2 * self.number("longest"))
         self.ranges.compact(self.widths)
         self.widths[:] = 1
@@ -343,6 +360,8 @@ class MergeLearner:
                 progress(self.number("n_tokens") - 256)
             if result == NEED_SPACE:
                 self.grow()
+            elif result == SHARED and self.shared_merges is not None:
+                self.shared_merges.merge(self.arrays())
             elif result != DONE or target == self.n_tokens:
                 return result
             elif seconds < CALL_SECONDS / 2:

@@ -244,7 +244,7 @@ def warm_learning() -> None:
     # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
     for factor in (1, 1000):
         weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
-        learner = MergeLearner(weighted, 10_000, workers=2, least_cells=1)
+        learner = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1)
         merges = learner.run()
     strings = learner.token_strings()
     tokens = PackedTokens(strings, np.arange(len(strings)))

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_290,
-    "package lines of code": 42_390,
-    "package tokens": 409_980,
+    "package lines": 69_750,
+    "package lines of code": 42_700,
+    "package tokens": 413_500,
     "tokens in a line of code": 9.7,
-    "package modules": 325,
+    "package modules": 328,
     "cli lines": 4_080,
     "cli modules": 19,
     "layers": 21,
@@ -16,8 +16,8 @@ AT_MOST = {
     "imports around the layers": 0,
     "folders that import each other": 0,
     "long files": 6,
-    "modules in a folder": 22,
-    "long functions": 11,
+    "modules in a folder": 24,
+    "long functions": 12,
     "kernels over the limits": 5,
     "lines of ARCHITECTURE": 200,
     "modules that no page names": 0,

@@ -138,8 +138,10 @@ def test_threads_do_not_matter(rule: str) -> None:
     n_merges = small(2000, 40)
     expected = learn_merges(table, n_merges, MergeSettings(rule))
     assert len(expected) == n_merges
-    for workers in (2, 3, 5, 7):
-        learner = merge_learner.MergeLearner(table, n_merges, MergeSettings(rule), workers=workers, least_cells=1)
+    for workers, least_postings in ((2, 10**9), (2, 1), (3, 50), (5, 1), (7, 300)):
+        learner = merge_learner.MergeLearner(
+            table, n_merges, MergeSettings(rule), workers=workers, least_cells=1, least_postings=least_postings
+        )
         assert len(learner.ranges) == workers
         assert learner.run() == expected
 
@@ -149,15 +151,16 @@ def test_threads_do_not_matter(rule: str) -> None:
     rule=rules,
     workers=st.integers(2, 7),
     max_token_bytes=st.sampled_from([None, 2, 3]),
+    least_postings=st.sampled_from([1, 2, 5]),
 )
-@example({b"aaaaaaaa": 1, b"aaa": 2}, "greatest-bytes", 2, None)
-@example({b"abababab": 1, b"bababa": 1, b"aabb": 3}, "smallest-ids", 3, None)
+@example({b"aaaaaaaa": 1, b"aaa": 2}, "greatest-bytes", 2, None, 1)
+@example({b"abababab": 1, b"bababa": 1, b"aabb": 3}, "smallest-ids", 3, None, 1)
 def test_threads_do_not_matter__more_than_pretokens(
-    table: dict[bytes, int], rule: str, workers: int, max_token_bytes: int | None
+    table: dict[bytes, int], rule: str, workers: int, max_token_bytes: int | None, least_postings: int
 ) -> None:
     settings = MergeSettings(rule, max_token_bytes=max_token_bytes)
     packed = table_of(table)
-    learner = merge_learner.MergeLearner(packed, 1000, settings, workers=workers, least_cells=1)
+    learner = merge_learner.MergeLearner(packed, 1000, settings, workers=workers, least_cells=1, least_postings=least_postings)
     merges = learner.run()
     assert merges == learn_merges(packed, 1000, settings)
 
@@ -168,7 +171,9 @@ def test_types_of_cells_do_not_matter(table: dict[bytes, int], rule: str, worker
     expected = learn_merges(packed, 1000, MergeSettings(rule))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cell_ranges, "cell_type", lambda boundary, weights: np.uint64)
-        learner = merge_learner.MergeLearner(packed, 1000, MergeSettings(rule), workers=workers, least_cells=1)
+        learner = merge_learner.MergeLearner(
+            packed, 1000, MergeSettings(rule), workers=workers, least_cells=1, least_postings=1
+        )
     assert learner.ranges.cells.dtype == np.uint64
     assert learner.run() == expected
 

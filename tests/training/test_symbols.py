@@ -116,7 +116,7 @@ def test_explain_equals_the_kernels(rule: str, table: dict[str, int], settings: 
 @given(tables, settings_of_words, st.integers(2, 4))
 def test_threads(table: dict[str, int], settings: SymbolSettings, workers: int) -> None:
     counts = {text.encode(): count for text, count in table.items()}
-    found = learn(counts, 1000, settings, workers=workers, least_cells=1)
+    found = learn(counts, 1000, settings, workers=workers, least_cells=1, least_postings=1)
     expected = learn(counts, 1000, settings)
     assert found[0] == expected[0]
     assert found[1].tolist() == expected[1].tolist()

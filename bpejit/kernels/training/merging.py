@@ -20,7 +20,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, prefetch
-from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, SHARED, TWO, ZERO
 from bpejit.kernels.training.buckets import PREFIX_BYTES, bucket_pair, next_pair
 from bpejit.kernels.training.cells import id_at, id_mask
 from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, mark_of, mark_pair, pair_key
@@ -34,6 +34,7 @@ STATE = np.dtype(
         ("max_size", np.uint64),  # maximum size of a token
         ("rule", np.uint64),  # how ties are resolved, see `COMPARISONS` in buckets.py
         ("boundary", np.uint64),  # the id of boundary cells, greater than any token id
+        ("shared", np.uint64),  # pairs with as many postings are merged by several threads, see shared_merging.py
         # state of the kernels between calls
         ("n_tokens", np.uint64),
         ("n_pairs", np.uint64),  # slots in use
@@ -44,6 +45,9 @@ STATE = np.dtype(
         ("longest_token", np.uint64),
         ("n_bytes", np.uint64),  # bytes of all tokens
         ("position", np.uint64),  # where to continue
+        # a merge that several threads make, see shared_merging.py
+        ("slot", np.uint64),
+        ("ids", np.uint64),  # see `place_of_ids`
     ]
 )
 """Settings, and the state of the kernels between calls; an array of one record."""
@@ -323,20 +327,22 @@ def merge_some(arrays, n_tokens):
     Parameters
     ----------
     arrays : MergeArrays
-        In-out.
+        In-out. In `state`, `shared` is at least 1.
     n_tokens : uint64
 
     Returns
     -------
     int
         `DONE`; `NEED_SPACE` if the pair table or the pool is too small for the next merge: call again with larger ones
-        (see `copy_pairs` and `bucket_pairs`); `EXHAUSTED` if no pair reaches the threshold.
+        (see `copy_pairs` and `bucket_pairs`); `EXHAUSTED` if no pair reaches the threshold; `SHARED` if the pair in
+        `state["slot"]` has a token, but has to be merged by several threads (see shared_merging.py) before the next call.
 
     Notes
     -----
     O(1) for each occurrence that is merged and for each distinct neighbor of a pair, O(log pairs) for each pair that is
     pushed onto the heap. Not checked: `postings` needs two elements for each pair of adjacent tokens and for each
-    posting of the longest list, besides the initial lists, and the arrays of tokens need an element for each token.
+    posting of the longest list (four if threads merge), besides the initial lists, and the arrays of tokens need an element
+    for each token.
     """
     status = arrays.state[0]
     while status["n_tokens"] < n_tokens:
@@ -350,5 +356,10 @@ def merge_some(arrays, n_tokens):
         arrays.left[merge] = key >> HALF
         arrays.right[merge] = key & LOW_HALF
         arrays.counts[merge] = arrays.pairs[slot]["count"]
+        if np.uint64(arrays.pairs[slot]["length"]) >= status["shared"]:
+            status["slot"] = slot
+            status["ids"] = place_of_ids(np.uint64(arrays.pairs[slot]["length"]), arrays)
+            add_token(key >> HALF, key & LOW_HALF, arrays)
+            return SHARED
         merge_pair(slot, arrays)
     return DONE
