@@ -10,9 +10,7 @@ import sys
 import time
 
 from bpejit.jit.dispatch import BY_NUMBA
-
-PARTS = "training", "encoding", "others"
-"""The parts of `bpejit.warm_kernels.warmup`, which have few kernels in common."""
+from bpejit.warm_kernels import PARTS
 
 CODE = "import sys; from bpejit.warm_kernels import warmup; warmup(sys.argv[1])"
 

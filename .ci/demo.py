@@ -136,7 +136,7 @@ def main() -> None:
     folder.mkdir()
     data = b"".join((ROOT / "tests" / "data" / name).read_bytes() for name in TEXTS)
     (folder / "texts.txt").write_bytes(data)
-    run("warmup")
+    run("warmup --without-t2t")
     console.print(f"\ndemo/texts.txt is {len(data) / 1e6:.1f} MB of tests/data: stories, code, Chinese and Japanese.")
     for job in JOBS:
         run_job(job)

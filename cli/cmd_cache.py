@@ -16,21 +16,25 @@ from .reporting import this_command, write_json, write_line, write_report
 
 
 @command("warmup")
-def warmup_command() -> None:
+@click.option("--without-t2t", is_flag=True, help="Leave out what only the subwords and data sets of Tensor2Tensor need.")
+def warmup_command(*, without_t2t: bool) -> None:
     """Compile all kernels for this machine before the first run.
 
     \b
     Example:
         bpejit warmup
+        bpejit warmup --without-t2t
     """
     from bpejit.jit.listening import prepare_with, run_preparation
-    from bpejit.warm_kernels import warmup
+    from bpejit.warm_kernels import FIRST_PARTS, PARTS, warmup
 
     begun = time.perf_counter()
+    others = [part for part in PARTS if part not in FIRST_PARTS and not (without_t2t and part == "t2t")]
     with watch() as progress:
-        prepare_with(lambda: progress.compile_first(others=True))
+        prepare_with(lambda: progress.compile_first(others))
         run_preparation()
-        warmup()
+        for part in (*FIRST_PARTS, *others):
+            warmup(part)
     compiled, seconds = progress.n_compiled, time.perf_counter() - begun
     # After compiling, `watch` has reported the time already.
     summary = "" if compiled else f"all kernels are already compiled; loading them took {format_seconds(seconds)}"

@@ -11,6 +11,8 @@ Private names in use, their purpose, and the cost of doing without:
   Numba's ahead-of-time compiler. Without it, a first run takes 30 s instead of 18 s.
 - `AOTCodeLibrary._optimize_functions`, `_optimize_final_module` (both overridden to do nothing) and `Codegen._library_class`:
   disable Numba's optimization, since `compiler` optimizes. Without them, a first run takes a sixth longer.
+- `CompilerBase`, `PassManager` and the passes in `_PASSES`, of 24: Numba has documented that compilers choose their passes, not
+  which there are. Without them, lowering takes a sixth longer; the machine code is the same.
 - `types.Dispatcher.get_call_type` (overridden): infers a helper once for all constant arguments. Without it, a first run takes
   a sixth longer.
 - `overloads`, `fndesc`, `call_conv`, `make_array`, `make_tuple`, `populate_array`: the calling convention of compiled
@@ -34,7 +36,24 @@ import numba
 
 from bpejit.jit import ordinary
 
+_PASSES = (
+    "untyped_passes:TranslateByteCode",
+    "untyped_passes:FixupArgs",
+    "untyped_passes:IRProcessing",
+    "untyped_passes:RewriteSemanticConstants",
+    "untyped_passes:DeadBranchPrune",
+    "untyped_passes:GenericRewrites",
+    "untyped_passes:ReconstructSSA",
+    "typed_passes:NopythonTypeInference",
+    "typed_passes:PreLowerStripPhis",
+    "typed_passes:IRLegalization",
+    "typed_passes:NativeLowering",
+    "typed_passes:NoPythonBackend",
+)
+"""The passes of Numba that kernels need; others are for closures, array expressions, literals and so on."""
+
 _EXPECTED = {
+    **{f"numba.core.{location}": None for location in _PASSES},
     "numba.core.base:BaseContext.subtarget": "self, **kws",
     "numba.core.base:BaseContext.insert_user_function": "self, func, fndesc, libs",
     "numba.core.base:BaseContext.get_abi_sizeof": "self, ty",
@@ -48,7 +67,9 @@ _EXPECTED = {
     "numba.core.codegen:AOTCodeLibrary.emit_bitcode": "self",
     "numba.core.cpu:CPUContext.get_executable": "self, library, fndesc, env",
     "numba.core.cpu:CPUContext.with_aot_codegen": "self, name, **aot_options",
+    "numba.core.compiler:CompilerBase.define_pipelines": "self",
     "numba.core.compiler_lock:global_compiler_lock": None,
+    "numba.core.compiler_machinery:PassManager.add_pass": "self, pss, description",
     "numba.core.dispatcher:Dispatcher.add_overload": "self, cres",
     "numba.core.dispatcher:Dispatcher.compile": "self, sig",
     "numba.core.registry:CPUDispatcher": "py_func, locals, targetoptions, pipeline_class",
@@ -100,18 +121,23 @@ def find_differences() -> list[str]:
     """Return a description of each private name that the installed version of Numba lacks or defines differently."""
     found = []
     for location, wanted in _EXPECTED.items():
-        module, _, names = location.partition(":")
+        name = location.replace(":", ".")
         try:
-            value: Any = functools.reduce(getattr, names.split("."), importlib.import_module(module))
+            value = _find(location)
         except (ImportError, AttributeError):
-            found.append(f"{module}.{names} is missing")
+            found.append(f"{name} is missing")
             continue
         if wanted is not None:
             parameters = inspect.signature(value).parameters.values()
             arguments = ", ".join(f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name for one in parameters)
             if arguments != wanted:
-                found.append(f"{module}.{names} takes ({arguments}); expected ({wanted})")
+                found.append(f"{name} takes ({arguments}); expected ({wanted})")
     return found
+
+
+def _find(location: str) -> Any:
+    module, _, names = location.partition(":")
+    return functools.reduce(getattr, names.split("."), importlib.import_module(module))
 
 
 def lower(kernel: Any, arguments: tuple[Any, ...]) -> Lowered:
@@ -177,6 +203,8 @@ def _classes() -> _Classes:
     """Derive the classes described above. Requires that `find_differences` returns an empty list."""
     from numba.core import types
     from numba.core.codegen import AOTCodeLibrary
+    from numba.core.compiler import CompilerBase
+    from numba.core.compiler_machinery import PassManager
     from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 
     class Library(AOTCodeLibrary):  # type: ignore[misc]
@@ -195,6 +223,16 @@ def _classes() -> _Classes:
             # Numba would infer a function again for each constant argument, and for variables that are initialized with a
             # constant: a sixth of the time of a first run. LLVM propagates the constants after inlining.
             return super().get_call_type(context, tuple(map(types.unliteral, args)), kws)
+
+    class Pipeline(CompilerBase):  # type: ignore[misc]
+        """A compiler with the passes that kernels need: Numba analyses a function anew after most of its passes."""
+
+        def define_pipelines(self) -> list[Any]:
+            manager = PassManager("kernel")
+            for location in _PASSES:
+                manager.add_pass(_find(f"numba.core.{location}"), location)
+            manager.finalize()
+            return [manager]
 
     context = cpu_target.target_context.with_aot_codegen("bpejit")
     context.codegen()._library_class = Library
@@ -215,4 +253,4 @@ def _classes() -> _Classes:
         def add_overload(self, cres: Any) -> None:
             self.overloads[tuple(cres.signature.args)] = cres
 
-    return _Classes(Dispatcher, HelperType, context)
+    return _Classes(functools.partial(Dispatcher, pipeline_class=Pipeline), HelperType, context)
