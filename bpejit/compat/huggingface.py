@@ -23,7 +23,6 @@ from bpejit.compat.model_inputs import (
     added_ids,
     apply_template,
     as_tensors,
-    bos_eos_template,
     count_blanks,
     count_blanks_of_changed,
     make_plan,
@@ -37,7 +36,8 @@ from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import decode_batch
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
 from bpejit.formats.any_format import save_model
-from bpejit.normalization.pipeline_config import Template
+from bpejit.formats.settings_beside import adding_template
+from bpejit.normalization.pipeline_config import Template, make_template
 from bpejit.storage.files import replacing
 from bpejit.tokenizer_config import NAMED
 
@@ -191,8 +191,9 @@ class HuggingFaceTokenizer(NamedTokens):
     def template(self) -> Template:
         """The special tokens added to each text."""
         if self.add_bos_token or self.add_eos_token:
-            bos = self.bos_token_id if self.add_bos_token else None
-            return bos_eos_template(bos=bos, eos=self.eos_token_id if self.add_eos_token else None)
+            bos = [self.bos_token] if self.add_bos_token and self.bos_token is not None else []
+            eos = [self.eos_token] if self.add_eos_token and self.eos_token is not None else []
+            return make_template(adding_template(bos, eos, self.get_vocab(), second=True)) or Template()
         return self._template or self._codec.model.template or Template()
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:

@@ -15,7 +15,7 @@ from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.normalization.alignment import PreTokenizedText
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.normalizers import WHITE_SPACE
-from bpejit.normalization.pipeline_config import Template, TemplateItem
+from bpejit.normalization.pipeline_config import Template
 
 _BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
@@ -98,19 +98,6 @@ class TokenRows(NamedTuple):
         """Return each column as int64 [rows, length], or [rows, length, 2]; all rows have `length` tokens."""
         shape = self.starts.size - 1, self.length
         return {name: column.reshape(*shape, *column.shape[1:]).astype(np.int64) for name, column in self.columns.items()}
-
-
-def bos_eos_template(*, bos: int | None, eos: int | None) -> Template:
-    """Return the template that adds `bos` before each text and `eos` after it; None adds nothing."""
-
-    def wrap(text: TemplateItem) -> tuple[TemplateItem, ...]:
-        before, after = (
-            () if token_id is None else (TemplateItem(ids=(token_id,), type_id=text.type_id),) for token_id in (bos, eos)
-        )
-        return *before, text, *after
-
-    first = wrap(TemplateItem(text="A"))
-    return Template(first, first + wrap(TemplateItem(text="B", type_id=1)))
 
 
 def added_ids(template: Template, *, pair: bool = False) -> list[int]:

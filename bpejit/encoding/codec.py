@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ _LONG_STRING = 1 << 22
 whose page faults take up to half of the time.
 """
 
+
+_Ids = TypeVar("_Ids", Array, "list[int]")
 
 ShortEncoding: TypeAlias = Callable[[object], "list[int] | None"]
 """A function that encodes short strings, and returns None for other objects."""
@@ -200,26 +202,7 @@ class Codec:
         disallowed_special: SpecialChoice | None = None,
     ) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `bpejit.Tokenizer.encode`."""
-        splitter = None
-        data: Any = text
-        if not isinstance(text, str):
-            data = arguments.as_bytes("text", text)
-        elif len(text) < _LONG_STRING:
-            data = encode_utf8(text)
-        if allowed_special is not None or disallowed_special is not None:
-            splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
-        # `workspace()` written out: for a short text a context manager takes as long as the encoding.
-        try:
-            workspace = self._workspaces.pop()
-        except IndexError:
-            workspace = self.encoder.new_workspace()
-        try:
-            ids = self.encoder.encode(data, workspace, splitter)
-        finally:
-            self._workspaces.append(workspace)
-        if self.carriage_returns is not None:
-            self.carriage_returns.check(ids)
-        return ids
+        return self._encoded(self.encoder.encode, text, allowed_special, disallowed_special)
 
     def encode_list(
         self,
@@ -228,17 +211,30 @@ class Codec:
         disallowed_special: SpecialChoice | None = None,
     ) -> list[int]:
         """Return the ids of a text as a list, in less time than `encode` if the text is short."""
-        data: Any = encode_utf8(text) if isinstance(text, str) else arguments.as_bytes("text", text)
-        encoder = self.encoder
-        splitter = encoder.splitter
+        return self._encoded(self.encoder.encode_list, text, allowed_special, disallowed_special)
+
+    def _encoded(
+        self,
+        call: Callable[..., _Ids],
+        text: str | bytes,
+        allowed_special: SpecialChoice | None,
+        disallowed_special: SpecialChoice | None,
+    ) -> _Ids:
+        data: Any = text
+        if not isinstance(text, str):
+            data = arguments.as_bytes("text", text)
+        elif len(text) < _LONG_STRING:
+            data = encode_utf8(text)
+        splitter = self.encoder.splitter
         if allowed_special is not None or disallowed_special is not None:
             splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
+        # `workspace()` written out: for a short text a context manager takes as long as the encoding.
         try:
             workspace = self._workspaces.pop()
         except IndexError:
-            workspace = encoder.new_workspace()
+            workspace = self.encoder.new_workspace()
         try:
-            ids = encoder.encode_list(data, workspace, splitter)
+            ids = call(data, workspace, splitter)
         finally:
             self._workspaces.append(workspace)
         if self.carriage_returns is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding.encoder_tables import decoded_specials
 from bpejit.model import Model
-from bpejit.normalization.decoders import Joining, Steps, read_decoder, text_of_bytes
+from bpejit.normalization.decoders import Joining, Steps, read_decoder
 from bpejit.normalization.symbols import file_text, unused_texts
+from bpejit.utf8 import is_utf8
 
 
 class DecodingRule:
@@ -36,13 +37,17 @@ class DecodingRule:
         characters = symbols is not None and symbols.characters
         fallback = self._byte_ids.size > 0
         self._rule = read_decoder(json.loads(model.decoder), characters=characters, space=space, fallback=fallback)
-        self._texts = file_texts(model) if isinstance(self._rule, Steps) or self._rule.strips == "token" else {}
+        self._model = model
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        return file_texts(self._model)
 
     def bytes_of(self, ids: Iterable[int] | Array) -> bytes:
         """Return the bytes of ids."""
         data = self._join(ids)  # raises if an id is not in the vocabulary
         if isinstance(self._rule, Steps):
-            return self._stepwise(ids).encode("utf-8", "surrogateescape")
+            return self._stepwise(self._rule, ids).encode("utf-8", "surrogateescape")
         match self._rule.strips:
             case "space":
                 return data.removeprefix(b" ")
@@ -53,12 +58,9 @@ class DecodingRule:
     def text_of(self, ids: Iterable[int] | Array, errors: str) -> str:
         """Return the text of ids; `errors` is the one of `bytes.decode`."""
         data = self.bytes_of(ids)
-        if errors != "replace" or not (isinstance(self._rule, Joining) and self._rule.byte_runs):
-            return data.decode("utf-8", errors)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return self._by_runs(np.asarray(ids, np.int64))
+        if errors == "replace" and isinstance(self._rule, Joining) and self._rule.byte_runs and not is_utf8(data):
+            return self._stepwise(self._rule.byte_runs, ids)
+        return data.decode("utf-8", errors)
 
     def holds(self, ids: list[int]) -> bool:
         """Return True if the last id is one of a run of bytes, whose text depends on what follows."""
@@ -67,13 +69,12 @@ class DecodingRule:
     def context(self, ids: list[int]) -> list[int]:
         """Return the ids at the end that the text of later ones depends on: spaces may not be in a text at its start."""
         first = len(ids) - 1
-        while self._has_scores and first > 0 and not self._stepwise(ids[first : first + 1]).strip(" "):
+        while self._has_scores and first > 0 and not self.bytes_of(ids[first : first + 1]).strip(b" "):
             first -= 1
         return ids[first:]
 
-    def _stepwise(self, ids: Iterable[int] | Array) -> str:
-        assert isinstance(self._rule, Steps)
-        return self._rule([self._texts[int(number)] for number in ids])
+    def _stepwise(self, steps: Steps, ids: Iterable[int] | Array) -> str:
+        return steps([self._texts[int(number)] for number in ids])
 
     def _without_spaces(self, ids: Iterable[int] | Array, data: bytes) -> bytes:
         """Return the bytes without the spaces of the first token, unless they are spaces in the file."""
@@ -82,21 +83,6 @@ class DecodingRule:
             return data
         text = self._texts[int(first[0])].replace(self._space, "")
         return text.encode("utf-8", "surrogateescape") + data[int(self._lengths(first)[0]) :]
-
-    def _by_runs(self, ids: Array) -> str:
-        """Return the text of ids in which a run of bytes of fallback is not UTF-8."""
-        is_byte = np.isin(ids, self._byte_ids)
-        bounds = [0, *(np.flatnonzero(np.diff(is_byte)) + 1).tolist(), ids.size]
-        parts = []
-        for start, end in pairwise(bounds):
-            data = self._join(ids[start:end])
-            parts += text_of_bytes(data) if is_byte[start] else [data.decode("utf-8", "replace")]
-        text = "".join(parts)
-        if self._rule.strips == "token" and not is_byte[0]:  # type: ignore[union-attr]
-            first = self._join(ids[:1])
-            kept = self._without_spaces(ids[:1], first).decode("utf-8", "replace")
-            return kept + text[len(first.decode("utf-8", "replace")) :]
-        return text.removeprefix(" ") if self._rule.strips == "space" else text  # type: ignore[union-attr]
 
 
 def file_texts(model: Model) -> dict[int, str]:

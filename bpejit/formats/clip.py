@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.base import Given, TokenizerFormat
+from bpejit.formats.huggingface_writing import byte_level
 from bpejit.formats.missing_parts import END_OF_TEXT, TOOLS_UNICODE
 from bpejit.formats.tokenizer_files import broken_line, read_tokenizer_file
 from bpejit.model import Model
@@ -132,12 +133,12 @@ def content_for(class_name: str, vocab: dict[str, int], merges: Iterable[Iterabl
         {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
         {"type": "Lowercase"},
     ]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    level = byte_level(use_regex=True)
     words = {"type": "Split", "pattern": {"Regex": _WORDS}, "behavior": "Removed", "invert": True}
     sep, cls = ([text, vocab[text]] for text in (END_OF_TEXT, START_OF_TEXT))
     return {
         "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [words, byte_level]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [words, level]},
         "post_processor": {
             "type": "RobertaProcessing",
             "sep": sep,
@@ -147,7 +148,7 @@ def content_for(class_name: str, vocab: dict[str, int], merges: Iterable[Iterabl
         },
         "decoder": {
             "type": "Sequence",
-            "decoders": [byte_level, {"type": "Replace", "pattern": {"String": WORD_END}, "content": " "}],
+            "decoders": [level, {"type": "Replace", "pattern": {"String": WORD_END}, "content": " "}],
         },
         "model": {**model, "unk_token": END_OF_TEXT},
         "added_tokens": added_tokens([START_OF_TEXT, END_OF_TEXT], vocab),

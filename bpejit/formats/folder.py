@@ -59,7 +59,7 @@ from bpejit.formats.tokenizer_files import check_unchanged
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.json_fields import Fields, canonical
-from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, read_flags
 from bpejit.normalization.symbols import Symbols, unused_texts
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
@@ -213,7 +213,7 @@ def _parse_tokenizer(
     others = np.isin(vocab.numbers, [*unused_texts(symbols)])
     for (text, number), at in zip(specials.items(), vocab.find(*specials).tolist(), strict=True):
         if at >= 0 and vocab.numbers[at] == number:
-            is_ordinary = number in shared_ids and (kind.characters or strings[at] == special_bytes(text))
+            is_ordinary = number in shared_ids and exists[at] and (kind.characters or strings[at] == special_bytes(text))
             others[at] |= not is_ordinary
     wrong = np.flatnonzero(~(exists | others))
     if wrong.size:
@@ -284,7 +284,7 @@ def _token_flags(own: Fields) -> dict[str, TokenFlags]:
     found = {}
     for text, value in own.take("token_flags", dict, default={}).items():
         flags = own.object_at(f"token_flags.{shorten(text)}", value)
-        found[text] = TokenFlags(*(flags.take(name, bool) for name in TokenFlags._fields))
+        found[text] = read_flags(flags)
         flags.done()
     return found
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ from bpejit.formats.tokenizer_files import read_tokenizer_file
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields, canonical, refused, unsupported
-from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template, read_flags
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
@@ -56,10 +55,6 @@ from bpejit.utf8 import has_surrogates
 
 _LONGEST_TOKEN = 1 << 16
 """Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
-
-_ADDED_VALUES = itemgetter("id", "content", *TokenFlags._fields)
-
-_ADDED_KEYS = {"id", "content", *TokenFlags._fields}
 
 
 def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_settings: bool = False) -> Model:
@@ -310,13 +305,7 @@ def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, in
 
 def _added_token(value: Any, path: str) -> tuple[int, str, TokenFlags]:
     """Return id, text and flags of an added token."""
-    if isinstance(value, dict) and value.keys() == _ADDED_KEYS:
-        token_id, text, *flags = _ADDED_VALUES(value)
-        if type(token_id) is int and type(text) is str and {*map(type, flags)} == {bool}:
-            return token_id, text, TokenFlags(*flags)
-    fields = Fields(value, path)  # four times slower, with messages
-    token_id = fields.take("id", int)
-    text = fields.take("content", str)
-    found = TokenFlags(*(fields.take(name, bool) for name in TokenFlags._fields))
+    fields = Fields(value, path)
+    found = fields.take("id", int), fields.take("content", str), read_flags(fields)
     fields.done()
-    return token_id, text, found
+    return found

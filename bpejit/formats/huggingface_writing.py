@@ -236,17 +236,19 @@ def byte_level(*, use_regex: bool = False) -> Component:
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
 
 
-def _split(pattern: str) -> Component:
+def split_step(pattern: str) -> Component:
+    """Return the pre-tokenizer that splits by a regular expression."""
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
-def _sequence(*steps: Component) -> Component:
+def sequence(*steps: Component) -> Component:
+    """Return a sequence of pre-tokenizers."""
     return {"type": "Sequence", "pretokenizers": list(steps)}
 
 
 def split_steps(pattern: Pattern) -> Component:
     """Return the pre-tokenizer that splits by regular expressions in sequence, without translation."""
-    return _sequence(*map(_split, stages_of(pattern)), byte_level())
+    return sequence(*map(split_step, stages_of(pattern)), byte_level())
 
 
 def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Component:
@@ -281,7 +283,7 @@ def _published(pattern: Pattern, unicode: str | None) -> Component | None:
         # The published file contains line ends literally, not as escapes.
         return split_steps(tuple(stage.replace(r"\r", "\r").replace(r"\n", "\n") for stage in pattern))
     if pattern == PRESETS["starcoder"]:
-        return _sequence(_digits(unicode), byte_level(use_regex=True))
+        return sequence(_digits(unicode), byte_level(use_regex=True))
     return None
 
 
@@ -293,7 +295,7 @@ def _digits(unicode: str | None) -> Component:
     Unicode 17 added.
     """
     if unicode is not None and int(unicode.split(".")[0]) < 17:
-        return _split(r"\p{N}")
+        return split_step(r"\p{N}")
     return {"type": "Digits", "individual_digits": True}
 
 
@@ -353,7 +355,7 @@ def _known(reader: str, names: tuple[str, ...]) -> set[Any]:
     if reader.startswith("tokenizers"):
         # It also reads a sequence of one step, and recognizes GPT-2's pattern by its text.
         gpt2 = byte_level(use_regex=True)
-        known |= {_signature(_sequence(gpt2)), _signature(split_steps(PRESETS["gpt2"]))}
+        known |= {_signature(sequence(gpt2)), _signature(split_steps(PRESETS["gpt2"]))}
     return known
 
 

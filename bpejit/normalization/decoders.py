@@ -31,22 +31,6 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
-class Joining:
-    """A decoder that joins the bytes of tokens.
-
-    Parameters
-    ----------
-    strips : {"", "space", "token"}
-        What is removed at the start of the text: nothing, a space, or all spaces of the first token.
-    byte_runs : bool
-        Whether a run of bytes of fallback that is not UTF-8 becomes U+FFFD for each of its bytes.
-    """
-
-    strips: Literal["", "space", "token"] = ""
-    byte_runs: bool = False
-
-
-@dataclass(frozen=True)
 class Steps:
     """A decoder that runs step by step on the texts that tokens have in files.
 
@@ -66,6 +50,22 @@ class Steps:
         for step in self.steps:
             found = step(found)
         return self.separator.join(found)
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A decoder that joins the bytes of tokens.
+
+    Parameters
+    ----------
+    strips : {"", "space", "token"}
+        What is removed at the start of the text: nothing, a space, or all spaces of the first token.
+    byte_runs : Steps, optional
+        Gives the text of tokens of which a run of bytes of fallback is not UTF-8.
+    """
+
+    strips: Literal["", "space", "token"] = ""
+    byte_runs: Steps | None = None
 
 
 def read_decoder(
@@ -100,17 +100,19 @@ def read_decoder(
         kinds.append(kind)
         steps.append(step)
     names = [name for name in kinds if name != "ByteFallback"] if fallback else kinds
+    stepwise = Steps(tuple(steps))
+    runs = stepwise if fallback else None
     if not fallback or kinds[1:2] == ["ByteFallback"]:
         match names:
             case ["ByteLevel"] if not characters:
                 return Joining()
             case ["space"] | ["space", "Fuse"] | ["metaspace"] | ["metaspace", "Fuse"]:
-                return Joining(byte_runs=fallback)
+                return Joining(byte_runs=runs)
             case ["space", "Fuse", "first space"]:
-                return Joining("space", fallback)
+                return Joining("space", runs)
             case ["first metaspace"] | ["first metaspace", "Fuse"]:
-                return Joining("token", fallback)
-    return Steps(tuple(steps))
+                return Joining("token", runs)
+    return stepwise
 
 
 def _read_step(fields: Fields, space: str, fallback: bool) -> tuple[str, Step]:
@@ -217,18 +219,13 @@ def _byte_fallback(tokens: list[str]) -> list[str]:
             run.append(int(found[1], 16))
             continue
         if run:
-            out += text_of_bytes(bytes(run))
+            try:
+                out.append(bytes(run).decode())
+            except UnicodeDecodeError:
+                out += ["\ufffd"] * len(run)
             run = []
         out.append(token)
     return out[:-1]
-
-
-def text_of_bytes(run: bytes) -> list[str]:
-    """Return the text of a run of bytes of fallback; U+FFFD for each of them if they are not UTF-8."""
-    try:
-        return [run.decode()]
-    except UnicodeDecodeError:
-        return ["\ufffd"] * len(run)
 
 
 def _metaspace(mark: str, first: bool, tokens: list[str]) -> list[str]:

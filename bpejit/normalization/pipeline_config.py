@@ -42,6 +42,11 @@ class TokenFlags(NamedTuple):
     normalized: bool = False
 
 
+def read_flags(fields: Fields) -> TokenFlags:
+    """Return the flags of an added token."""
+    return TokenFlags(*(fields.take(name, bool) for name in TokenFlags._fields))
+
+
 class PipelineConfig(NamedTuple):
     """The normalizer and the pre-tokenizer of a `tokenizer.json`.
 

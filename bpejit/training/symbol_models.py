@@ -12,6 +12,7 @@ from bpejit.arrays import Array, ByteStrings
 from bpejit.counting.header import CountSettings
 from bpejit.errors import TrainingError, shorten
 from bpejit.formats.huggingface_reading import model_from_json
+from bpejit.formats.huggingface_writing import Component, byte_level, sequence, split_step
 from bpejit.formats.packed_vocabulary import pack_texts, token_strings
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import encode_byte_characters
@@ -21,11 +22,6 @@ from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict
 from bpejit.splitting.dialect_writer import to_oniguruma
 from bpejit.splitting.presets import pattern_source, stages_of
 from bpejit.training.symbol_settings import SPACE, SymbolSettings
-
-Component = dict[str, Any]
-
-
-_BYTE_LEVEL: Component = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
 def _replace(text: str, content: str) -> Component:
@@ -61,15 +57,12 @@ class SymbolModel(NamedTuple):
         if settings.metaspace:
             return self._metaspace()
         stages = stages_of(pattern_source(self.counting.pattern))
-        patterns = [to_oniguruma(stage, unicode=self.counting.unicode) for stage in stages]
-        steps: list[Component] = [
-            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in patterns
-        ]
+        steps = [split_step(to_oniguruma(stage, unicode=self.counting.unicode)) for stage in stages]
         if settings.word_end:
             steps.append({"type": "WhitespaceSplit"})
         if not settings.characters:
-            steps.append(_BYTE_LEVEL)
-        return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+            steps.append(byte_level())
+        return steps[0] if len(steps) == 1 else sequence(*steps)
 
     def _metaspace(self) -> Component:
         scheme = "always" if self.settings.prefix_space else "never"
@@ -84,7 +77,7 @@ class SymbolModel(NamedTuple):
         if settings.word_end:
             # Not Strip for the last space: it fails in `tokenizers` 0.23 if there is no text.
             last = {"type": "Replace", "pattern": {"Regex": r" \z"}, "content": ""}
-            steps = [_replace(settings.word_end, encode_byte_characters(b" ")), _BYTE_LEVEL, last]
+            steps = [_replace(settings.word_end, encode_byte_characters(b" ")), byte_level(), last]
         elif not settings.byte_fallback:
             return self._metaspace() if settings.metaspace else {"type": "Fuse"}
         else:

@@ -22,7 +22,7 @@ from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer
-from bpejit.compat.model_inputs import TokenRows, added_ids, apply_template, bos_eos_template
+from bpejit.compat.model_inputs import TokenRows, added_ids, apply_template
 from bpejit.compat.named_tokens import AddedToken
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.normalization.pipeline_config import Template, TemplateItem
@@ -415,8 +415,10 @@ def test_template() -> None:
     }
     assert apply_template(template, one, two).lists()["input_ids"] == [[1, 2, 7, 3], [7, 5], [4, 7]]
     assert (added_ids(template), added_ids(template, pair=True)) == ([7, 8, 9], [7])
-    assert bos_eos_template(bos=7, eos=None) == Template((bos, first), (bos, first, TemplateItem((7,), type_id=1), second))
     number = listed_tokenizer().special_tokens["<s>"]
+    bos, again = TemplateItem((number,)), TemplateItem((number,), type_id=1)
+    found = listed_tokenizer().as_hf(bos_token="<s>", add_bos_token=True).template
+    assert found == Template((bos, first), (bos, first, again, second))
     tokenizer = listed_tokenizer().as_hf(template=Template((TemplateItem((number,)), first), None))
     assert tokenizer("a").input_ids == [number, *listed_tokenizer().encode("a")]
     assert tokenizer("a", add_special_tokens=False).input_ids == listed_tokenizer().encode("a")

@@ -58,6 +58,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @example(Model(tokens={**BYTES, 256: b"<x>", 257: b"abc"}, merges=[], special_tokens={"<x>": 256, "abc": 258}))
 @example(Model(tokens={**BYTES, 256: b"a b"}, merges=[], special_tokens={"a b": 256, "aĠb": 1000}))
 @example(Model(tokens=BYTES, merges=[], special_tokens={"<x>": 2**32 - 1}))
+@example(Model(tokens=BYTES, merges=[], special_tokens={"\udcff": 255}))
 @example(Model(tokens=BYTES, merges=[], pattern=UNTRANSLATABLE))
 @example(Model(tokens=BYTES, merges=[], pattern="[\udc80é]|."))
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
