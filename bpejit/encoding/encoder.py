@@ -55,8 +55,6 @@ class Encoder(Decoder):
     Parameters
     ----------
     model : Model
-    splitter : Splitter, optional
-        A splitter for the pattern and the special tokens of the model; created by default.
 
     Raises
     ------
@@ -66,13 +64,13 @@ class Encoder(Decoder):
         If the model's split pattern does not compile.
     """
 
-    def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
+    def __init__(self, model: Model) -> None:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         super().__init__(model)
         self._stored_name = stored_name(model, CACHE_BYTES)
         self._stored = None if self._stored_name is None else load_encoder(self._stored_name)
         self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
-        self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
+        self.splitter: AnySplitter = self._make_splitter(frozenset(model.special_tokens))
         self.runner = KernelRunner(model, self.tables)
         if self._stored is None and model.keeps_whole:
             unreachable = self._find_unreachable()

@@ -210,6 +210,7 @@ def _parse_tokenizer(
     merges = checked_merges(listed, vocab)
     kind = symbols or Symbols(characters=False)
     strings, exists = token_strings(vocab.texts, level=not kind.characters, suffix=kind.word_end, space=kind.space)
+    exists |= (np.diff(vocab.texts.starts) == 0) & (symbols is None)  # the empty token, which no text becomes
     others = np.isin(vocab.numbers, [*unused_texts(symbols)])
     for (text, number), at in zip(specials.items(), vocab.find(*specials).tolist(), strict=True):
         if at >= 0 and vocab.numbers[at] == number:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import zlib
@@ -49,32 +50,20 @@ def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes
         If the file cannot be read, or its compressed data is broken.
     """
     data = read_file(path, error=TokenizerFormatError, what=what)
-    parts: list[bytes] = []
-    size = 0
-    rest = data if data.startswith(GZIP_MAGIC) else b""
-    if not rest:
+    if not data.startswith(GZIP_MAGIC):
         return data
-    while rest.startswith(GZIP_MAGIC):  # gzip files may have several members
-        member = zlib.decompressobj(_GZIP)
-        try:
-            parts.append(member.decompress(rest, MOST_BYTES + 1 - size))
-        except zlib.error as cause:
-            raise _broken(path, str(cause)) from cause
-        size += len(parts[-1])
-        if size > MOST_BYTES:
-            raise TokenizerFormatError(
-                f"`{path}` decompresses to more than {MOST_BYTES:,} bytes; expected a tokenizer file: check the file"
-            )
-        if not member.eof:
-            raise _broken(path, "it is truncated")
-        rest = member.unused_data
-    return b"".join(parts)
-
-
-def _broken(path: StrPath, found: str) -> TokenizerFormatError:
-    return TokenizerFormatError(
-        f"`{path}` is compressed with gzip and broken: {found}; expected a complete file: download it again"
-    )
+    try:
+        found = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MOST_BYTES + 1)
+    except (EOFError, OSError, zlib.error) as cause:
+        reason = "it is truncated" if isinstance(cause, EOFError) else str(cause)
+        raise TokenizerFormatError(
+            f"`{path}` is compressed with gzip and broken: {reason}; expected a complete file: download it again"
+        ) from cause
+    if len(found) > MOST_BYTES:
+        raise TokenizerFormatError(
+            f"`{path}` decompresses to more than {MOST_BYTES:,} bytes; expected a tokenizer file: check the file"
+        )
+    return found
 
 
 def check_unchanged(path: StrPath, data: bytes, expected: str, *, action: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cache
 
@@ -80,21 +78,6 @@ def is_word(character: str, unicode: str | None = None) -> bool:
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Return True if an occurrence of a string in `first` can overlap an occurrence of a string in `second`."""
     strings = [[one.encode("utf-8", "surrogatepass") for one in kind] for kind in (first, second)]
-    return all(strings) and any(_may_begin_in(ones, others) for ones, others in (strings, reversed(strings)))
-
-
-def _may_begin_in(ones: list[bytes], others: list[bytes]) -> bool:
-    """Return True if one of `ones` is contained in one of `others`, or begins where it ends."""
-    finder = SpecialTokenFinder(ones)
-    if finder.may_contain(b"\xff".join(others)):  # a byte that none of them has
-        return True
-    ordered = sorted(ones)
-    heads = re.compile(b"[" + re.escape(bytes({one[0] for one in ones})) + b"]")
-    for other in others:
-        at = bisect_left(ordered, other)
-        if at < len(ordered) and ordered[at].startswith(other):
-            return True
-        # Few strings contain the first byte of another within them, and a call of the finder takes 12 µs.
-        if heads.search(other, 1) and finder.may_contain(other):
-            return True
-    return False
+    return all(strings) and any(
+        any(map(SpecialTokenFinder(ones).may_contain, others)) for ones, others in (strings, reversed(strings))
+    )

@@ -68,22 +68,19 @@ class Joining:
     byte_runs: Steps | None = None
 
 
-def read_decoder(
-    value: Any, *, characters: bool = False, space: str = "", fallback: bool = False, path: str = "decoder"
-) -> Joining | Steps:
+def read_decoder(value: Any, *, characters: bool = False, space: str = "", fallback: bool = False) -> Joining | Steps:
     """Return the decoder of a `tokenizer.json`.
 
     Parameters
     ----------
     value : object
-        The JSON value at `path`; None for no decoder.
+        The JSON value; None for no decoder.
     characters : bool
         Whether the tokens of the vocabulary are text; otherwise they are bytes.
     space : str
         The character that stands for a space in the vocabulary; empty if there is none.
     fallback : bool
         Whether the vocabulary has byte fallback.
-    path : str
 
     Raises
     ------
@@ -94,7 +91,7 @@ def read_decoder(
         return Steps((), " ")
     steps: list[Step] = []
     kinds: list[str] = []
-    for fields in components(value, path, "decoder", "decoders"):
+    for fields in components(value, "decoder", "decoder", "decoders"):
         kind, step = _read_step(fields, space, fallback)
         fields.done()
         kinds.append(kind)

@@ -88,14 +88,13 @@ class Normalizer:
         return self.forms is not None and all(is_normalized(form, text) for form in self.forms)
 
 
-def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None = None) -> Normalizer:
+def make_normalizer(value: Any, *, unicode: str | None = None) -> Normalizer:
     """Compile a normalizer.
 
     Parameters
     ----------
     value : object
-        The JSON value at `path`; None for no normalizer.
-    path : str
+        The JSON value; None for no normalizer.
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
 
@@ -105,7 +104,7 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
         If it is broken or not supported; the message names the component and its path.
     """
     if isinstance(value, dict) and value.get("type") == "SentencePiece":
-        fields = Fields(value, path)
+        fields = Fields(value, "normalizer")
         fields.take("type", str)
         spacing = read_spacing(fields)
         fields.done()
@@ -115,8 +114,8 @@ def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None
     kinds: list[str] = []
     inserted: list[str] = []
     space = ""
-    last = path
-    for fields in components(value, path, "normalizer", "normalizers"):
+    last = ""
+    for fields in components(value, "normalizer", "normalizer", "normalizers"):
         if "ByteLevel" in kinds:
             raise refused(last, "is ByteLevel, but not the last normalizer", "move it to the end")
         last = fields.path

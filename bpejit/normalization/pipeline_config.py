@@ -130,7 +130,7 @@ class Template:
     pair: tuple[TemplateItem, ...] | None = _PLAIN_PAIR
 
 
-def make_template(value: Any, path: str = "post_processor") -> Template | None:
+def make_template(value: Any) -> Template | None:
     """Return the template of a post-processor, or None if it adds no tokens.
 
     Raises
@@ -139,7 +139,7 @@ def make_template(value: Any, path: str = "post_processor") -> Template | None:
         If it is broken or not supported. The message names the component and its path.
     """
     template: Template | None = None
-    for fields in components(value, path, "post-processor", "processors", skip_null=True):
+    for fields in components(value, "post_processor", "post-processor", "processors", skip_null=True):
         kind = fields.kind
         if kind == "ByteLevel":
             read_byte_level(fields)  # affects only the offsets of tokens

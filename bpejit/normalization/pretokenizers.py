@@ -102,20 +102,17 @@ class PreTokenizer:
         return pieces, sources
 
 
-def make_pretokenizer(
-    value: Any, *, mapped: bool, space: str = "", path: str = "pre_tokenizer", unicode: str | None = None
-) -> PreTokenizer:
+def make_pretokenizer(value: Any, *, mapped: bool, space: str = "", unicode: str | None = None) -> PreTokenizer:
     """Compile a pre-tokenizer.
 
     Parameters
     ----------
     value : object
-        The JSON value at `path`; None for no pre-tokenizer.
+        The JSON value; None for no pre-tokenizer.
     mapped : bool
         True if a normalizer has already converted the text to GPT-2's byte characters.
     space : str
         The character that stands for a space in the vocabulary, if the normalizer has replaced all spaces by it.
-    path : str
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
 
@@ -130,7 +127,7 @@ def make_pretokenizer(
     level = mapped
     mark = ""
     removes_space = False
-    for number, fields in enumerate(components(value, path, "pre-tokenizer", "pretokenizers")):
+    for number, fields in enumerate(components(value, "pre_tokenizer", "pre-tokenizer", "pretokenizers")):
         if level and not mapped:
             patterns = None
         if fields.kind == "ByteLevel" and level:

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_750,
-    "package lines of code": 42_700,
-    "package tokens": 413_500,
+    "package lines": 69_540,
+    "package lines of code": 42_520,
+    "package tokens": 411_280,
     "tokens in a line of code": 9.7,
-    "package modules": 328,
+    "package modules": 326,
     "cli lines": 4_080,
     "cli modules": 19,
     "layers": 21,
@@ -16,8 +16,8 @@ AT_MOST = {
     "imports around the layers": 0,
     "folders that import each other": 0,
     "long files": 6,
-    "modules in a folder": 24,
-    "long functions": 12,
+    "modules in a folder": 22,
+    "long functions": 11,
     "kernels over the limits": 5,
     "lines of ARCHITECTURE": 200,
     "modules that no page names": 0,
