@@ -10,7 +10,9 @@ import sys
 import time
 
 from bpejit.jit.dispatch import BY_NUMBA
-from bpejit.warm_kernels import PARTS
+
+PARTS = "training", "encoding", "others"
+"""The parts of `bpejit.warm_kernels.warmup`, which have few kernels in common."""
 
 CODE = "import sys; from bpejit.warm_kernels import warmup; warmup(sys.argv[1])"
 

@@ -136,9 +136,9 @@ def main() -> None:
     folder.mkdir()
     data = b"".join((ROOT / "tests" / "data" / name).read_bytes() for name in TEXTS)
     (folder / "texts.txt").write_bytes(data)
-    run("warmup --without-t2t")
     console.print(f"\ndemo/texts.txt is {len(data) / 1e6:.1f} MB of tests/data: stories, code, Chinese and Japanese.")
-    for job in JOBS:
+    run(JOBS[0])  # which compiles what training, encoding and decoding need, and shows a bar
+    for job in JOBS[1:]:
         run_job(job)
     if not filecmp.cmp(folder / "texts.txt", folder / "back.txt", shallow=False):
         raise SystemExit("demo/back.txt differs from demo/texts.txt; expected equal bytes: please report this")

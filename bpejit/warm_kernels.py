@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from bpejit import arguments
@@ -22,8 +22,7 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
     Parameters
     ----------
     part : str, optional
-        `training`, `encoding`, `t2t` for the subwords and data sets of Tensor2Tensor, or `others`. By default, all kernels
-        are compiled.
+        One of `training`, `encoding` and `others`. By default, all kernels are compiled.
     progress : callable or bool, optional
         As for `bpejit.train`.
 
@@ -44,10 +43,10 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
     Training with so many different counts that cells take 64 bits (see `training.cell_ranges.cell_type`) needs further
     specializations. They are compiled on first use, in eight seconds, which is little for corpora of that size.
     """
-    part = None if part is None else arguments.choice("part", part, tuple(PARTS))
+    part = None if part is None else arguments.choice("part", part, ("training", "encoding", "others"))
     report = arguments.progress(progress)
     begun = time.perf_counter()
-    expected = max(sum(PARTS.values()) - cache.count_kernels(), 0) if part is None else 0
+    expected = max(ALL_KERNELS - cache.count_kernels(), 0) if part is None else 0
     with counting_compilations() as compiled, ExitStack() as listening:
         if progress:
 
@@ -56,8 +55,7 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
                 report("compile", min(done, expected) if expected else done, expected or None, "kernels")
 
             listening.callback(on_compile(tell))
-        runs = _warm_training, _warm_encoding, _warm_others, _warm_t2t
-        for name, run in zip(PARTS, runs, strict=True):
+        for name, run in (("training", _warm_training), ("encoding", _warm_encoding), ("others", _warm_others)):
             if part in (None, name):
                 run()
     if part is None:
@@ -65,25 +63,26 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
     return compiled(), time.perf_counter() - begun
 
 
-PARTS = {"training": 39, "encoding": 15, "others": 9, "t2t": 16}
-"""The parts of `warmup`, with their numbers of kernels for a progress bar, which vary a little with the processor."""
+FIRST_KERNELS = 54
+"""Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
 
-FIRST_PARTS = "training", "encoding"
-"""What training, encoding and decoding need; users of one need the others soon."""
+ALL_KERNELS = 79
+"""Number of all kernels that `warmup` compiles, which varies as well."""
 
 
-def compile_first(report: Callable[[int, int | None], None], parts: Sequence[str] = FIRST_PARTS) -> None:
-    """Compile parts at the same time, the first one in this process.
+def compile_first(report: Callable[[int, int | None], None], *, others: bool = False) -> None:
+    """Compile what training, encoding and decoding need, in two processes; users of one need the others soon.
 
     Parameters
     ----------
     report : callable
         Called with the number of new kernels, and the number that is expected; None after an upgrade.
-    parts : sequence of str
-        `FIRST_PARTS`, and maybe others.
+    others : bool
+        Whether to compile all other kernels as well, in a third process.
     """
-    before, in_all = cache.count_kernels(), sum(PARTS[part] for part in parts)
+    before, in_all = cache.count_kernels(), ALL_KERNELS if others else FIRST_KERNELS
     expected = in_all - before if before < in_all else None
+    meanwhile = ("encoding", "others") if others else ("encoding",)
 
     def tell(*_: object) -> None:
         done = cache.count_kernels() - before
@@ -93,10 +92,10 @@ def compile_first(report: Callable[[int, int | None], None], parts: Sequence[str
     try:
         tell()
         with ExitStack() as processes:
-            for part in parts[1:]:
+            for part in meanwhile:
                 processes.enter_context(compiling_meanwhile(part, tell))
-            warmup(parts[0])
-        for part in parts[1:]:
+            warmup("training")
+        for part in meanwhile:
             warmup(part)  # what the other process has failed to compile
         cache.mark()
     finally:
@@ -149,6 +148,7 @@ def _warm_others() -> None:
     from bpejit.kernels.constants import WARMING_TEXT
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
+    from bpejit.t2t.datagen.generation_job import warm_data_sets
 
     text, n_bytes = padded_text(WARMING_TEXT)
     measure_text(text, n_bytes, ScriptTable(by_script=False))
@@ -159,9 +159,4 @@ def _warm_others() -> None:
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     recover_merges(dict(enumerate(tokens)))
-
-
-def _warm_t2t() -> None:
-    from bpejit.t2t.datagen.generation_job import warm_data_sets
-
     warm_data_sets()

@@ -16,25 +16,21 @@ from .reporting import this_command, write_json, write_line, write_report
 
 
 @command("warmup")
-@click.option("--without-t2t", is_flag=True, help="Leave out what only the subwords and data sets of Tensor2Tensor need.")
-def warmup_command(*, without_t2t: bool) -> None:
+def warmup_command() -> None:
     """Compile all kernels for this machine before the first run.
 
     \b
     Example:
         bpejit warmup
-        bpejit warmup --without-t2t
     """
     from bpejit.jit.listening import prepare_with, run_preparation
-    from bpejit.warm_kernels import FIRST_PARTS, PARTS, warmup
+    from bpejit.warm_kernels import warmup
 
     begun = time.perf_counter()
-    others = [part for part in PARTS if part not in FIRST_PARTS and not (without_t2t and part == "t2t")]
     with watch() as progress:
-        prepare_with(lambda: progress.compile_first(others))
+        prepare_with(lambda: progress.compile_first(others=True))
         run_preparation()
-        for part in (*FIRST_PARTS, *others):
-            warmup(part)
+        warmup()
     compiled, seconds = progress.n_compiled, time.perf_counter() - begun
     # After compiling, `watch` has reported the time already.
     summary = "" if compiled else f"all kernels are already compiled; loading them took {format_seconds(seconds)}"

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -144,10 +144,10 @@ class Progress(ProgressBar):
         elif event == "end":
             self.n_compiled += 1
 
-    def compile_first(self, others: Sequence[str] = ()) -> None:
-        """Compile what the first commands need, and other parts, with a bar, if some of what the first need may be missing."""
+    def compile_first(self, *, others: bool = False) -> None:
+        """Compile what the first commands need, or all kernels, with a bar, if some of what the first need may be missing."""
         from bpejit.jit.dispatch import find_storing_problem, is_first_run
-        from bpejit.warm_kernels import FIRST_PARTS, compile_first
+        from bpejit.warm_kernels import compile_first
 
         if not is_first_run():
             if find_storing_problem() is None:
@@ -164,7 +164,7 @@ class Progress(ProgressBar):
         with bar or nullcontext(), pausing():
             if bar is not None:
                 stage.task = bar.add_task(stage.name, total=None, shown="")
-            compile_first(report, [*FIRST_PARTS, *others])
+            compile_first(report, others=others)
 
     def close(self) -> None:
         """Remove the bar, and ignore further reports."""

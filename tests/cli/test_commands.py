@@ -278,7 +278,6 @@ def test_warmup_summary():
         result.stderr.splitlines()[-1],
     )
     assert invoke("warmup").stderr.startswith("all kernels are already compiled")
-    assert invoke("warmup", "--without-t2t").stderr.startswith("all kernels are already compiled")
 
 
 def test_version():
