@@ -19,6 +19,7 @@ import pytest
 from conftest import ROOT, data_text, read_shared
 from helpers.cli import invoke
 from helpers.compat import tiktoken_named
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.corpus import registry
@@ -163,11 +164,13 @@ def test_recipe_for_data_loaders(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         stand_in.utils = types.SimpleNamespace(data=StandIn)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "torch", stand_in)
     names: dict[str, Any] = {"__name__": "recipe"}
-    (_, session), (_, first), (_, ranks), (_, shards) = examples("dataloader")
+    (_, session), (_, first), (_, order), (_, ranks), (_, shards) = examples("dataloader")
     run_console(session)
     tokenizer = bpejit.load("tokenizer")
     assert len([*folder.glob("shards-*.bin")]) > 1
     run_python(first, names)
+    copied, arguments = names["windows"].__reduce__()
+    assert copied(*arguments)[3][0].tolist() == names["windows"][3][0].tolist()
     inputs, targets = names["inputs"], names["targets"]
     assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
     assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
@@ -175,6 +178,7 @@ def test_recipe_for_data_loaders(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     ids = tokenizer.encode_array((folder / "corpus.txt").read_bytes())
     windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
     assert inputs[0].tolist() in windows
+    run_python(order, names)
     run_python(ranks, names)
     position = {"rank": 1, "n_ranks": 2, "seed": 1}
     others = [x.tolist() for x, _ in names["make_loader"](names["windows"], 8, **position)]
@@ -226,6 +230,56 @@ def test_reader_of_web_archives(tmp_path: Path) -> None:
             bpejit.count(path)
     finally:
         registry.unregister("warc")
+
+
+def order_of_windows() -> Any:
+    """Return the class of the recipe that orders windows, which needs no PyTorch."""
+    names: dict[str, Any] = {"__name__": "recipe"}
+    (example,) = [text for language, text in examples("dataloader") if "class Order" in text]
+    exec(compile(example, "a recipe", "exec"), names)
+    return names["Order"]
+
+
+@given(
+    n_windows=st.integers(0, 600),
+    batch_size=st.integers(1, 9),
+    n_ranks=st.integers(1, 5),
+    seed=st.integers(0, 2**32),
+    epoch=st.integers(0, 9),
+    data=st.data(),
+)
+def test_order_of_windows(n_windows: int, batch_size: int, n_ranks: int, seed: int, epoch: int, data: Any) -> None:
+    """The ranks share the windows, with equal numbers of batches, and an order continues from any batch."""
+    make = order_of_windows()
+    options = {"n_ranks": n_ranks, "seed": seed, "epoch": epoch}
+    orders = [list(make(n_windows, batch_size, rank=rank, **options)) for rank in range(n_ranks)]
+    n_batches = n_windows // (batch_size * n_ranks)
+    assert {len(order) for order in orders} == {n_batches * batch_size}
+    seen = [window for order in orders for window in order]
+    assert len(set(seen)) == len(seen)
+    assert all(0 <= window < n_windows for window in seen)
+    whole = make(n_windows, 1, seed=seed, epoch=epoch)
+    assert sorted(whole) == list(range(n_windows)), "a permutation"
+    rank, done = data.draw(st.integers(0, n_ranks - 1)), data.draw(st.integers(0, n_batches))
+    rest = make(n_windows, batch_size, rank=rank, done=done, **options)
+    assert (len(rest), list(rest)) == ((n_batches - done) * batch_size, orders[rank][done * batch_size :])
+    if n_batches * batch_size > 20:
+        others = make(n_windows, batch_size, rank=rank, **(options | {"epoch": epoch + 1}))
+        assert list(others) != orders[rank], "another epoch"
+
+
+def test_order_of_many_windows() -> None:
+    """The order takes no memory for the windows, and is even."""
+    many = 10**13 + 7
+    order = iter(order_of_windows()(many, 4, seed=1))
+    first = [next(order) for _ in range(4000)]
+    assert len(set(first)) == 4000
+    shares = np.bincount(np.array(first) * 10 // many, minlength=10)
+    assert shares.size == 10
+    assert shares.min() > 300
+    assert shares.max() < 500
+    steps = np.diff(np.array(first)) > 0
+    assert 0.45 < steps.mean() < 0.55
 
 
 def test_list_of_recipes() -> None:
