@@ -517,7 +517,7 @@ class Tokenizer:
         """Return the ids of a text without looking for special tokens."""
         codec = self._codec
         ids = codec.encode_short_ordinary(text)
-        return codec.encode_list(text, disallowed_special=()) if ids is None else ids
+        return codec.encode_list(text, None, ()) if ids is None else ids
 
     def encode_batch(
         self,

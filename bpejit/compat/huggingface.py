@@ -306,18 +306,18 @@ class HuggingFaceTokenizer(NamedTokens):
     def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> TokenRows:
         model = self._codec.model
         special = {number: text for text, number in model.special_tokens.items()}
-        choice: dict[str, Any] = {}
+        choice: tuple[Any, ...] = ()
         if split:
             flags = model.token_flags
             special = {number: text for number, text in special.items() if text in flags and not flags[text].special}
-            choice = {"allowed_special": set(special.values()), "disallowed_special": ()}
+            choice = set(special.values()), ()
         if not offsets:
             if len(texts) == 1:
-                ids = self._codec.encode(texts[0], **choice)
+                ids = self._codec.encode(texts[0], *choice)
                 return TokenRows({"input_ids": ids}, np.array([0, ids.size]))
-            batch = self._codec.encode_batch(texts, **choice)
+            batch = self._codec.encode_batch(texts, 1, *choice)
             return TokenRows({"input_ids": batch.ids}, batch.starts)
-        found, starts, changed = self._codec.locate_batch(texts, **choice)
+        found, starts, changed = self._codec.locate_batch(texts, *choice)
         columns = {"input_ids": found.ids, "offset_mapping": np.stack([found.char_starts, found.char_ends], axis=1)}
         if self._trims:
             columns["blanks"] = blanks = count_blanks(found.ids, model.vocab, special)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set as AbstractSet
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,12 @@ from bpejit.model import pattern_source
 from bpejit.normalization.pipeline import TextPipeline
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_utf8, is_utf8
+
+Allowed: TypeAlias = "Literal['all'] | AbstractSet[str]"
+"""The special tokens that are found."""
+
+Disallowed: TypeAlias = "Literal['all'] | Collection[str]"
+"""The special tokens that must not occur."""
 
 _NONE: frozenset[str] = frozenset()
 _ID_LIMIT = 1 << 32
@@ -78,15 +84,9 @@ class Encoding:
     def encode_ordinary(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens."""
         ids = self._codec.encode_short_ordinary(text)
-        return self._codec.encode_list(text, disallowed_special=()) if ids is None else ids
+        return self._codec.encode_list(text, None, ()) if ids is None else ids
 
-    def encode(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
-    ) -> list[int]:
+    def encode(self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all") -> list[int]:
         """Return the ids of a text; raise SpecialTokenError if it contains a disallowed special token."""
         codec = self._codec
         ids = None
@@ -101,13 +101,7 @@ class Encoding:
             return ids
         return codec.encode_list(text, allowed_special, disallowed_special)
 
-    def encode_to_numpy(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
-    ) -> Array:
+    def encode_to_numpy(self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all") -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `encode`."""
         return self._codec.encode(text, allowed_special, disallowed_special)
 
@@ -116,28 +110,19 @@ class Encoding:
         return self.encode_batch(text, num_threads=num_threads, disallowed_special=())
 
     def encode_batch(
-        self,
-        text: list[str],
-        *,
-        num_threads: int = 8,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: list[str], *, num_threads: int = 8, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> list[list[int]]:
         """Return the ids of several texts; the options are the same as for `encode`."""
         num_threads = min(arguments.whole_number("num_threads", num_threads, least=1), count_cpus())
         return self._codec.encode_batch(text, num_threads, allowed_special, disallowed_special).tolist()
 
     def encode_with_unstable(
-        self,
-        text: str,
-        *,
-        allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> tuple[list[int], list[list[int]]]:
         """Return the ids of a text that do not change if text is appended, and the possible ids of the rest."""
         codec = self._codec
         text = arguments.string("text", text)
-        splitter = codec.splitter_for(allowed_special, disallowed_special, [text])
+        splitter = codec.splitter_for([text], allowed_special, disallowed_special)
         with codec.workspace() as workspace:
             data = encode_utf8(text)
             stable, completions = _encode_with_unstable(codec.encoder, data, splitter, self._sorted_tokens, workspace)

@@ -40,6 +40,9 @@ whose page faults take up to half of the time.
 """
 
 
+_EVERY = None, None
+"""The options for special tokens by which all are found."""
+
 _Ids = TypeVar("_Ids", Array, "list[int]")
 
 ShortEncoding: TypeAlias = Callable[[object], "list[int] | None"]
@@ -91,7 +94,8 @@ class CarriageReturns:
 class Codec:
     """An encoder with a pool of workspaces: each call in progress uses one of its own.
 
-    It is immutable, can be pickled, and may be used from several threads.
+    It is immutable, can be pickled, and may be used from several threads. Methods for texts take the two options of
+    `bpejit.Tokenizer.encode`, as `special`; without them, all special tokens are found.
 
     Parameters
     ----------
@@ -184,7 +188,7 @@ class Codec:
         return partial(_checked, found, self.carriage_returns)
 
     def splitter_for(
-        self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
+        self, texts: Iterable[str | bytes], allowed: SpecialChoice | None = None, disallowed: SpecialChoice | None = None
     ) -> AnySplitter:
         """Return a splitter that finds the allowed special tokens, after a search of texts for the disallowed ones.
 
@@ -195,39 +199,23 @@ class Codec:
         """
         return self.encoder.splitter_for(allowed_tokens(self.encoder.special_tokens, allowed, disallowed, texts))
 
-    def encode(
-        self,
-        text: str | bytes,
-        allowed_special: SpecialChoice | None = None,
-        disallowed_special: SpecialChoice | None = None,
-    ) -> Array:
+    def encode(self, text: str | bytes, *special: SpecialChoice | None) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `bpejit.Tokenizer.encode`."""
-        return self._encoded(self.encoder.encode, text, allowed_special, disallowed_special)
+        return self._encoded(self.encoder.encode, text, special)
 
-    def encode_list(
-        self,
-        text: str | bytes,
-        allowed_special: SpecialChoice | None = None,
-        disallowed_special: SpecialChoice | None = None,
-    ) -> list[int]:
+    def encode_list(self, text: str | bytes, *special: SpecialChoice | None) -> list[int]:
         """Return the ids of a text as a list, in less time than `encode` if the text is short."""
-        return self._encoded(self.encoder.encode_list, text, allowed_special, disallowed_special)
+        return self._encoded(self.encoder.encode_list, text, special)
 
-    def _encoded(
-        self,
-        call: Callable[..., _Ids],
-        text: str | bytes,
-        allowed_special: SpecialChoice | None,
-        disallowed_special: SpecialChoice | None,
-    ) -> _Ids:
+    def _encoded(self, call: Callable[..., _Ids], text: str | bytes, special: tuple[SpecialChoice | None, ...]) -> _Ids:
         data: Any = text
         if not isinstance(text, str):
             data = arguments.as_bytes("text", text)
         elif len(text) < _LONG_STRING:
             data = encode_utf8(text)
         splitter = self.encoder.splitter
-        if allowed_special is not None or disallowed_special is not None:
-            splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
+        if special and special != _EVERY:
+            splitter = self.splitter_for([text if isinstance(text, str) else data], *special)
         # `workspace()` written out: for a short text a context manager takes as long as the encoding.
         try:
             workspace = self._workspaces.pop()
@@ -241,13 +229,7 @@ class Codec:
             self.carriage_returns.check(ids)
         return ids
 
-    def encode_batch(
-        self,
-        texts: Iterable[str | bytes],
-        num_threads: int = 1,
-        allowed_special: SpecialChoice | None = None,
-        disallowed_special: SpecialChoice | None = None,
-    ) -> EncodedBatch:
+    def encode_batch(self, texts: Iterable[str | bytes], num_threads: int = 1, *special: SpecialChoice | None) -> EncodedBatch:
         """Return the ids of several texts in one array, with the start of each text.
 
         The parameters are those of `bpejit.Tokenizer.encode_batch`.
@@ -255,9 +237,9 @@ class Codec:
         splitter = None
         # Copying a list visits each of its strings, which takes a twentieth of the time of short texts.
         given: Any = texts if type(texts) in (list, tuple) else list(arguments.texts("texts", texts))
-        if allowed_special is not None or disallowed_special is not None:
+        if special and special != _EVERY:
             given = as_texts(given, 0)
-            splitter = self.splitter_for(allowed_special, disallowed_special, given)
+            splitter = self.splitter_for(given, *special)
 
         def run(part: range) -> EncodedBatch:
             with self.workspace() as workspace:
@@ -274,12 +256,7 @@ class Codec:
         with ThreadPoolExecutor(num_threads) as pool:
             return join_batches(list(pool.map(run, parts)))
 
-    def locate(
-        self,
-        text: str | bytes,
-        allowed_special: SpecialChoice | None = None,
-        disallowed_special: SpecialChoice | None = None,
-    ) -> tuple[TokenOffsets, PreTokenizedText | None]:
+    def locate(self, text: str | bytes, *special: SpecialChoice | None) -> tuple[TokenOffsets, PreTokenizedText | None]:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""
         from bpejit.encoding.offsets import token_offsets  # not at the top: loading does not need it
 
@@ -287,8 +264,8 @@ class Codec:
         text = arguments.as_bytes("text", text)
         if not isinstance(encoder.splitter, Splitter):
             pipeline: AnySplitter = encoder.splitter
-            if allowed_special is not None or disallowed_special is not None:
-                pipeline = self.splitter_for(allowed_special, disallowed_special, [text])
+            if special and special != _EVERY:
+                pipeline = self.splitter_for([text], *special)
             data = encode_utf8(text) if isinstance(text, str) else text
             symbols = self.model.symbols
             # Then an id does not tell how many bytes it covers.
@@ -297,14 +274,11 @@ class Codec:
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
                 return token_offsets(ids, encoder.lengths_in(ids, prepared), [text], prepared), prepared
-        ids = self.encode(text, allowed_special, disallowed_special)
+        ids = self.encode(text, *special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 
     def locate_batch(
-        self,
-        texts: Sequence[str],
-        allowed_special: SpecialChoice | None = None,
-        disallowed_special: SpecialChoice | None = None,
+        self, texts: Sequence[str], *special: SpecialChoice | None
     ) -> tuple[TokenOffsets, Array, dict[int, PreTokenizedText]]:
         """Return the ids of several texts, one text after the other, with their offsets.
 
@@ -325,10 +299,10 @@ class Codec:
             except UnicodeEncodeError:  # half of a surrogate pair
                 pass
             else:
-                batch = self.encode_batch(texts, 1, allowed_special, disallowed_special)
+                batch = self.encode_batch(texts, 1, *special)
                 lengths = self.encoder.token_lengths(batch.ids)
                 return batch_offsets(batch.ids, batch.starts, lengths, texts, data), batch.starts, {}
-        located = [self.locate(text, allowed_special, disallowed_special) for text in texts]
+        located = [self.locate(text, *special) for text in texts]
         found, prepared = zip(*located, strict=True) if texts else ((), ())
         starts = np.cumsum([0, *(one.ids.size for one in found)], dtype=np.int64)
         return joined_offsets(found), starts, {row: one for row, one in enumerate(prepared) if one is not None}

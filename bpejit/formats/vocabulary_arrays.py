@@ -5,8 +5,8 @@ Parsing and checking JSON with 32,000 tokens takes a tenth of a second; reading 
 of the cache it starts with a check of its content, so a damaged one is ignored and written again, and it is not read if others
 may have written it. Small vocabularies are not stored.
 
-`tokenizer.json` has one token or merge per line, which is readable, and they are most of the file. Kernels write them from
-arrays in a millisecond or two; strings for all tokens and lines took 40.
+`tokenizer.json` has one token or merge per line, which is readable, and they are most of the file. They are copied from arrays
+in a few milliseconds; strings for all tokens and lines took 40.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Arr
         with codec.workspace() as workspace:
             alone = codec.encoder.encode_pretokens(pieces, workspace)
         return numbers[[ids.tolist() != [number] for number, ids in zip(texts, alone, strict=True)]]
-    batch = codec.encode_batch(list(texts.values()), disallowed_special=())
+    batch = codec.encode_batch(list(texts.values()), 1, None, ())
     single = np.diff(batch.starts) == 1
     found = single & (batch.ids[np.minimum(batch.starts[:-1], max(batch.ids.size - 1, 0))] == numbers)
     unknown = np.flatnonzero(~found & partial[numbers])

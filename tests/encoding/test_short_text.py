@@ -37,7 +37,7 @@ def in_another_way(tokenizer: bpejit.Tokenizer, text: str | bytes, **options) ->
     stream = encoder.stream(encoder.new_workspace())
     if options:
         stream._splitter = tokenizer._codec.splitter_for(
-            options.get("allowed_special"), options.get("disallowed_special"), [text]
+            [text], options.get("allowed_special"), options.get("disallowed_special")
         )
     return [*stream.feed(text).tolist(), *stream.finish().tolist()]
 

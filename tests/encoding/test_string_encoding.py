@@ -78,16 +78,20 @@ def builtin(codec):
     return codec.encode_short
 
 
+def _encoded(codec: Codec, options: tuple, text: str) -> list[int]:
+    return codec.encode(text, *options).tolist()
+
+
 @given(text=strings)
 def test_encode_string(text, codec, builtin):
     specials = set(codec.model.special_vocab)
     for function, options, limit in (
-        (builtin, {}, sys.maxsize),
-        (codec.encode_short_ordinary, {"disallowed_special": ()}, sys.maxsize),
-        (codec._short_encoding(codec.encoder.splitter, 300), {}, 300),
+        (builtin, (), sys.maxsize),
+        (codec.encode_short_ordinary, (None, ()), sys.maxsize),
+        (codec._short_encoding(codec.encoder.splitter, 300), (), 300),
     ):
-        encode = partial(codec.encode, **options)
-        expected = twins.python_objects.encode_string(text, lambda text: encode(text).tolist(), SHORT_TEXT_BYTES, limit)  # noqa: B023
+        encode = partial(_encoded, codec, options)
+        expected = twins.python_objects.encode_string(text, encode, SHORT_TEXT_BYTES, limit)
         for _ in range(2):
             found = function(text)
             assert found == expected
@@ -110,7 +114,7 @@ def test_encode_string__a_pipeline(text, codec, normalizing):
         assert expected == codec.encode(normalized).tolist()
     found = normalizing.encode_short(text)
     assert found == (expected if text.isascii() and len(text) <= SHORT_TEXT_BYTES else None)
-    ordinary = normalizing.encode(text, disallowed_special=()).tolist()
+    ordinary = normalizing.encode(text, None, ()).tolist()
     assert normalizing.encode_short_ordinary(text) in (None, ordinary)
 
 
@@ -127,8 +131,8 @@ def test_encode_string__missing_bytes(builtin):
 def test_as_tiktoken__special_tokens(text, codec):
     """The usual choices of special tokens, for which short texts take another way, as types that do not take it."""
     encoding = Encoding(codec, "name")
-    assert encoding.encode(text, allowed_special="all") == codec.encode(text, allowed_special={END}).tolist()
-    expected = codec.encode(text, disallowed_special=frozenset()).tolist()
+    assert encoding.encode(text, allowed_special="all") == codec.encode(text, {END}).tolist()
+    expected = codec.encode(text, None, frozenset()).tolist()
     assert encoding.encode(text, disallowed_special=()) == encoding.encode(text, disallowed_special=[]) == expected
     for allowed in ("all", {END}):
         if END in text:

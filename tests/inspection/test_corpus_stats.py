@@ -233,7 +233,7 @@ def test_documents_of_other_formats(codec, tmp_path):
         (tmp_path / f"{number}.txt").write_bytes(b"file " * (number + 1))
     paths = [tmp_path / "texts.jsonl", *(tmp_path / f"{number}.txt" for number in range(3))]
     found = count_inputs(codec, find_sources(paths, Contents()), by_script=True)
-    ids = [codec.encode(text, disallowed_special=()).tolist() for text in texts]
+    ids = [codec.encode(text, None, ()).tolist() for text in texts]
     group = found.groups[str(paths[0])]
     assert dict(zip(group.ids.tolist(), group.counts.tolist(), strict=True)) == Counter(chain.from_iterable(ids))
     assert group.measures.words == sum(len(text.split()) for text in texts)
