@@ -180,15 +180,19 @@ class TextPipeline:
 
     def is_noop(self, data: bytes) -> bool:
         """Return True if the text is certainly unchanged, so that `direct` splits it."""
-        return self._cuts and self._is_unchanged(data)
+        return self._cuts and not self._has_space(data) and self._is_unchanged(data)
+
+    def _has_space(self, data: bytes) -> bool:
+        """Return True if a text has the character that stands for a space."""
+        return self._space != "" and self._space.encode() in data
 
     def _is_unchanged(self, data: bytes) -> bool:
         """Return True if no step changes a text, apart from the space, and from what is inserted before each part."""
-        if self._space and self._space.encode() in data:
-            return False
         if self._known is not None and not self._known(data, None).all():
             return False
-        return data.isascii() or self._normalizer.is_noop(data.decode("utf-8", "surrogateescape"))
+        # To decode a text takes as long as to encode it.
+        forms = self._normalizer.forms
+        return forms == () or data.isascii() or self._normalizer.is_noop(data.decode("utf-8", "surrogateescape"))
 
     def rewrite(self, data: bytes) -> bytes | None:
         """Return a text that `direct` splits as the pipeline splits `data`, or None if there is none.
@@ -199,8 +203,10 @@ class TextPipeline:
             return None
         if self._spacing is not None:
             return self._spacing.encoded(data)
-        if self._space:
-            data = data if self._spaced else data.replace(self._space.encode(), b" ")
+        if self._has_space(data):
+            if self._spaced:
+                return None
+            data = data.replace(self._space.encode(), b" ")
         if not self._is_unchanged(data) or next(iter(self._changed.spans(data)), None) is not None:
             return None
         if self._cuts:
@@ -398,7 +404,9 @@ class TextPipeline:
             window = before.decode() + following
         except UnicodeDecodeError:
             return False
-        return STARTS.match(following) is not None and self._is_unchanged(window.encode())
+        if STARTS.match(following) is None or self._has_space(window.encode()):
+            return False
+        return self._is_unchanged(window.encode())
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.
