@@ -40,13 +40,15 @@ whose page faults take up to half of the time.
 """
 
 
-_EVERY = None, None
-"""The options for special tokens by which all are found."""
-
 _Ids = TypeVar("_Ids", Array, "list[int]")
 
 ShortEncoding: TypeAlias = Callable[[object], "list[int] | None"]
 """A function that encodes short strings, and returns None for other objects."""
+
+
+def _are_chosen(special: Iterable[SpecialChoice | None]) -> bool:
+    """Return True if one of the options for special tokens is given; otherwise all tokens are found."""
+    return any(one is not None for one in special)
 
 
 def _never(_: object) -> None:
@@ -214,7 +216,7 @@ class Codec:
         elif len(text) < _LONG_STRING:
             data = encode_utf8(text)
         splitter = self.encoder.splitter
-        if special and special != _EVERY:
+        if _are_chosen(special):
             splitter = self.splitter_for([text if isinstance(text, str) else data], *special)
         # `workspace()` written out: for a short text a context manager takes as long as the encoding.
         try:
@@ -237,7 +239,7 @@ class Codec:
         splitter = None
         # Copying a list visits each of its strings, which takes a twentieth of the time of short texts.
         given: Any = texts if type(texts) in (list, tuple) else list(arguments.texts("texts", texts))
-        if special and special != _EVERY:
+        if _are_chosen(special):
             given = as_texts(given, 0)
             splitter = self.splitter_for(given, *special)
 
@@ -264,7 +266,7 @@ class Codec:
         text = arguments.as_bytes("text", text)
         if not isinstance(encoder.splitter, Splitter):
             pipeline: AnySplitter = encoder.splitter
-            if special and special != _EVERY:
+            if _are_chosen(special):
                 pipeline = self.splitter_for([text], *special)
             data = encode_utf8(text) if isinstance(text, str) else text
             symbols = self.model.symbols
