@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from bpejit.inspection.token_counts import InputCounts
     from bpejit.inspection.token_rows import ShownText
     from bpejit.jobs.file_encoding import EncodeReport
+    from bpejit.tokenfiles.base import TokenPaths
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
@@ -768,7 +769,7 @@ class Tokenizer:
     @showing_progress
     def decode_file(
         self,
-        path: str | os.PathLike[str],
+        path: TokenPaths,
         out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str | None = None,
@@ -776,12 +777,12 @@ class Tokenizer:
         overwrite: bool = False,
         progress: Progress | bool | None = None,
     ) -> int:
-        """Decode a token file to a file or a binary stream, and return the number of bytes written.
+        """Decode token files to a file or a binary stream, and return the number of bytes written.
 
         Parameters
         ----------
-        path : path
-            The token file, or `-` for standard input, which requires `dtype`.
+        path : path, or list of paths
+            The token files, as for `open_tokens`, or `-` for standard input, which requires `dtype`.
         out : path or binary stream
             `-` is standard output.
         dtype : str, optional
@@ -803,13 +804,9 @@ class Tokenizer:
             If the file contains an id that is not in the vocabulary.
         """
         from bpejit.encoding.file_decoding import decode_file
-        from bpejit.tokenfiles.opening import format_of
 
-        path = arguments.path("path", path, error=TokenFileError)
         if not hasattr(out, "write"):
             out = arguments.path("out", out, error=OutputError)
-        dtypes = format_of(path, format).dtypes
-        dtype = None if dtype is None else arguments.choice("dtype", dtype, dtypes, error=TokenFileError)
         overwrite = arguments.flag("overwrite", overwrite)
         report = arguments.progress(progress)
         return decode_file(self._codec.decoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)

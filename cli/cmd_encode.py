@@ -17,7 +17,8 @@ from . import shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import command
 from .progress import Progress, counted, format_bytes, format_estimate, format_memory, format_rate, format_seconds, watch
-from .reporting import check_json_output, fields_of, shell_line, this_command, wrote
+from .reporting import check_json_output, fields_of, named, shell_line, this_command, wrote
+from .shared_options import Paths
 
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
@@ -138,18 +139,18 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
 
 
 @command()
-@shared.path_argument("tokens", "TOKENS")
+@shared.tokens_argument("tokens")
 @shared.tokenizer_option
 @shared.out_option("File to write to.  [default: standard output]")
 @shared.read_dtype_option
 @shared.token_format_option()
 @shared.text_option("Read ids")
 def decode(
-    *, tokens: str, tokenizer: shared.TokenizerChoice, out: str | None, overwrite: bool, token_format: str, **options: Any
+    *, tokens: Paths, tokenizer: shared.TokenizerChoice, out: str | None, overwrite: bool, token_format: str, **options: Any
 ) -> None:
-    """Decode a file of token ids into the original bytes.
+    """Decode token files into the original bytes.
 
-    TOKENS is a token file, or - for ids from standard input, which need --dtype or --text.
+    TOKENS are token files, quoted globs or manifests of jobs, or - for ids from standard input, which need --dtype or --text.
 
     \b
     Example:
@@ -168,10 +169,10 @@ def decode(
     finish_decoding(progress, tokens, target, written, progress.seconds - begun)
 
 
-def finish_decoding(progress: Progress, tokens: str, out: str, written: int, seconds: float) -> None:
-    """Report that a file of ids was decoded."""
+def finish_decoding(progress: Progress, tokens: Paths, out: str, written: int, seconds: float) -> None:
+    """Report that files of ids were decoded."""
     progress.finish(
-        f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
+        f"decoded {named(tokens)} into {format_bytes(written)} in {format_seconds(seconds)} "
         f"({format_rate(written, seconds, 'bytes')}); {wrote(out)}",
         out=out,
         tokens=progress.stages["decode"].done,

@@ -14,7 +14,7 @@ from bpejit.registry import AUTO
 from . import shared_options as shared
 from .command_types import command
 from .progress import counted, format_bytes, watch
-from .reporting import write_report
+from .reporting import named, write_report
 from .text_output import quoted
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def token_file_rows(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what `describe_tokens` returns as names and values."""
     path, size, n_tokens = fields["path"], fields["file_bytes"], fields["tokens"]
-    yield ("file" if n_tokens is None else "token file"), path
-    yield "file size", f"{size:,} bytes"
+    yield ("file" if n_tokens is None else "token file"), named(path, "")
+    yield "file size", f"{size:,} bytes" + (f" in {fields['files']:,} files" if fields["files"] > 1 else "")
     if n_tokens is None:
         yield "kind", f"not known: it is not a tokenizer, and there is no `{path}.json`; give `--dtype` for a token file"
         yield "tokens", f"{size // 2:,} if they are uint16, {size // 4:,} if they are uint32"
@@ -43,7 +43,8 @@ def token_file_rows(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "vocab size", f"{fields['vocab_size']:,}"
     if fields["tokenizer_sha256"] is not None:
         yield "tokenizer", fields["tokenizer_sha256"]
-        yield "ids sha256", (fields["ids_sha256"] or "not in the description") + (", verified" if fields["verified"] else "")
+        unknown = "not in the description" if fields["files"] == 1 else "one for each file"
+        yield "ids sha256", (fields["ids_sha256"] or unknown) + (", verified" if fields["verified"] else "")
     yield "first ids", " ".join(map(str, fields["first_ids"]))
 
 

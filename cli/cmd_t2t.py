@@ -265,15 +265,15 @@ def encode(
 
 
 @subword.command()
-@shared.path_argument("tokens", "TOKENS")
+@shared.tokens_argument("tokens")
 @vocab_option
 @shared.out_option("File to write the text to.  [default: standard output]")
 @shared.read_dtype_option
 @shared.token_format_option()
-def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
-    """Decode a file of ids into text, with a line for each <EOS>.
+def decode(*, tokens: shared.Paths, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
+    """Decode token files into text, with a line for each <EOS>.
 
-    TOKENS is a token file, or - for ids from standard input, which need --dtype.
+    TOKENS are token files, as for bpejit decode, or - for ids from standard input, which need --dtype.
     Ids encoded without --append-eos become one line.
 
     \b

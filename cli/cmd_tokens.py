@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,14 +11,9 @@ from . import shared_options as shared
 from .cmd_info import token_file_rows, wrote_token_file
 from .command_types import Group
 from .progress import watch
-from .reporting import check_json_output, fields_of, this_command, write_json, write_line, write_lines, write_report
+from .reporting import check_json_output, fields_of, named, this_command, write_json, write_line, write_lines, write_report
+from .shared_options import Paths
 from .text_output import quoted
-
-if TYPE_CHECKING:
-    from bpejit import Tokenizer
-    from bpejit.tokenfiles.base import TokenReader
-
-tokens_argument = shared.path_argument("path", "TOKENS")
 
 tokenizer_option = shared.path_option(
     "--tokenizer", "tokenizer_path", metavar="PATH", help="Tokenizer that the file was encoded with."
@@ -28,6 +23,8 @@ tokenizer_option = shared.path_option(
 @click.group(cls=Group)
 def tokens() -> None:
     """Show, verify and convert token files.
+
+    TOKENS are token files, quoted globs, or manifests of jobs; several are read as one, in this order.
 
     \b
     Example:
@@ -39,10 +36,10 @@ def tokens() -> None:
 
 
 @tokens.command()
-@tokens_argument
+@shared.tokens_argument("path")
 @shared.read_dtype_option
 @shared.token_format_option()
-def info(*, path: str, dtype: str | None, token_format: str) -> None:
+def info(*, path: Paths, dtype: str | None, token_format: str) -> None:
     """Show the size, type and origin of a token file.
 
     \b
@@ -57,7 +54,7 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 
 
 @tokens.command()
-@tokens_argument
+@shared.tokens_argument("path")
 @shared.count_option("-n", "--count", default=10, text="Number of ids to show.")
 @shared.count_option(
     *("--first-documents", "documents"),
@@ -69,7 +66,7 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 @shared.token_format_option()
 def head(
     *,
-    path: str,
+    path: Paths,
     count: int,
     documents: int | None,
     tokenizer: shared.TokenizerChoice | None,
@@ -79,7 +76,7 @@ def head(
     """Show the first ids of a token file, with their text, or documents.
 
     Each id is in a line, with its text if a tokenizer is given.
-    TOKENS is a token file, or - for ids from standard input, which need --dtype.
+    TOKENS are token files, or - for ids from standard input, which need --dtype.
     With --first-documents, it shows the first documents. A file without their borders is divided after the end-of-text token.
 
     \b
@@ -88,45 +85,37 @@ def head(
         bpejit tokens head tokens.bin --tokenizer tokenizer
         bpejit tokens head tokens.bin --first-documents 2 --tokenizer tokenizer
     """
-    from bpejit.tokenfiles.opening import open_tokens, read_tokens
+    from bpejit.jobs.encode_job import find_separator
+    from bpejit.tokenfiles.opening import divided_documents, open_tokens, read_tokens
 
     decoder = tokenizer and tokenizer.load()
     expected: dict[str, Any] = {"dtype": dtype, "format": token_format}
     if decoder is not None:
         expected |= {"tokenizer_sha256": decoder.sha256, "vocab_size": decoder.vocab_size}
-    if documents is not None:
-        _show_documents(open_tokens(path, **expected), documents, decoder)
-        return
-    file = read_tokens(path, **expected)
-    ids = [number for block in islice(file.blocks(count), 1) for number in block.tolist()]
-    texts = None if decoder is None else [decoder.decode_bytes([number]) for number in ids]
-    if this_command().json:
-        write_json(path=path, dtype=file.dtype, tokens=file.n_tokens, ids=ids, texts=texts)
-    elif texts is None:
-        write_lines(map(str, ids))
+    ids: list[Any]
+    if documents is None:
+        file = read_tokens(path, **expected)
+        ids = list(islice((number for block in file.blocks(count) for number in block.tolist()), count))
+        shown, more = [[number] for number in ids], {}
     else:
-        write_lines(f"{number:<8}{quoted(text)}" for number, text in zip(ids, texts, strict=True))
-
-
-def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:
-    from bpejit.jobs.encode_job import find_separator
-    from bpejit.tokenfiles.opening import divided_documents
-
-    separator = None if tokenizer is None else find_separator(tokenizer.model)
-    shown = [ids.tolist() for ids in islice(divided_documents(tokens, separator), count)]
-    texts = None if tokenizer is None else [tokenizer.decode_bytes(ids) for ids in shown]
+        file = open_tokens(path, **expected)
+        found = divided_documents(file, None if decoder is None else find_separator(decoder.model))
+        ids = shown = [one.tolist() for one in islice(found, documents)]
+        more = {"documents": file.n_documents}
+    texts = None if decoder is None else [decoder.decode_bytes(one) for one in shown]
     if this_command().json:
-        totals = {"dtype": tokens.dtype, "tokens": tokens.n_tokens, "documents": tokens.n_documents}
-        write_json(path=tokens.path, **totals, ids=shown, texts=texts)
-        return
-    for number, ids in enumerate(shown):
-        write_line(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
-        if texts:
-            write_line(quoted(texts[number]))
+        write_json(path=path, dtype=file.dtype, tokens=file.n_tokens, **more, ids=ids, texts=texts)
+    elif texts is None:
+        write_lines(" ".join(map(str, one)) for one in shown)
+    elif documents is None:
+        write_lines(f"{number:<8}{quoted(text)}" for number, text in zip(ids, texts, strict=True))
+    else:
+        for number, text in enumerate(texts):
+            write_lines([f"document {number}: {len(shown[number]):,} tokens", quoted(text)])
 
 
 @tokens.command()
-@tokens_argument
+@shared.tokens_argument("path")
 @shared.path_option(
     "--corpus",
     multiple=True,
@@ -138,7 +127,12 @@ def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None
 @shared.token_format_option()
 @shared.input_options
 def verify(
-    *, path: str, corpus: tuple[str, ...], reading: dict[str, Any], tokenizer: shared.TokenizerChoice | None, token_format: str
+    *,
+    path: Paths,
+    corpus: tuple[str, ...],
+    reading: dict[str, Any],
+    tokenizer: shared.TokenizerChoice | None,
+    token_format: str,
 ) -> None:
     """Compare a token file with the hashes in its description.
 
@@ -167,11 +161,12 @@ def verify(
             if corpus:
                 n_bytes, n_added = check_corpus(decoder, file, corpus, Contents(**reading), progress=progress)
                 added = f", and {n_added:,} special tokens were added" if n_added else ""
-                lines.append(f"`{path}` decodes to the corpus of {n_bytes:,} bytes{added}")
-                has_hash = file.ids_sha256 is not None
+                lines.append(f"{named(path)} decodes to the corpus of {n_bytes:,} bytes{added}")
+                has_hash = file.has_hashes
         fields = describe_tokens(path, format=token_format, verify=has_hash, progress=progress)
     if has_hash:
-        lines.append(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
+        of_files = f"SHA-256 {fields['ids_sha256']}" if fields["files"] == 1 else f"{fields['files']:,} files"
+        lines.append(f"verified {named(path)}: {fields['tokens']:,} tokens, {of_files}")
     if this_command().json:
         write_json(**fields)
     elif not this_command().quiet:
@@ -179,7 +174,7 @@ def verify(
 
 
 @tokens.command()
-@tokens_argument
+@shared.tokens_argument("path")
 @shared.out_option("Token file to write, or - for standard output.", required=True)
 @shared.token_format_option(shared.SUFFIX)
 @shared.dtype_option("Data type of the new ids; auto is the smallest that fits the vocabulary.", automatic=True)
@@ -190,7 +185,7 @@ def verify(
 @tokenizer_option
 @shared.pattern_options
 def convert(
-    *, path: str, out: str, token_format: str, pack: int | None, tokenizer: shared.TokenizerChoice | None, **options: Any
+    *, path: Paths, out: str, token_format: str, pack: int | None, tokenizer: shared.TokenizerChoice | None, **options: Any
 ) -> None:
     """Write a token file in another format, with its documents.
 
@@ -215,4 +210,5 @@ def convert(
     elif not this_command().quiet and not is_standard_output(out):
         rows = "documents" if pack is None else f"rows of {pack:,} ({done.left_out:,} ids at the end left out)"
         borders = "" if done.documents is None else f", {done.documents:,} {rows}"
-        write_line(f"converted `{path}`: {done.tokens:,} tokens{borders}; {wrote_token_file(out, done.format, done.dtype)}")
+        wrote = wrote_token_file(out, done.format, done.dtype)
+        write_line(f"converted {named(path)}: {done.tokens:,} tokens{borders}; {wrote}")

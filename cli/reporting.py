@@ -255,6 +255,12 @@ def check_json_output(out: str, option: str = "--out") -> None:
         )
 
 
+def named(paths: str | list[str], quote: str = "`") -> str:
+    """Return a path, or the first one of several, for a message."""
+    first, *others = [paths] if isinstance(paths, str) else paths
+    return f"{quote}{first}{quote}{f' and {len(others):,} more' if others else ''}"
+
+
 def wrote(out: str) -> str:
     """Return the end of a summary: where the output went."""
     from bpejit.storage.outputs import is_standard_output

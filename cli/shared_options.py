@@ -124,6 +124,13 @@ input_argument = path_argument(
 
 tokenizer_argument = path_argument("tokenizer_path", "TOKENIZER")
 
+
+one_or_list = lambda _ctx, _param, values: values[0] if len(values) == 1 else list(values)  # noqa: E731
+tokens_argument = functools.partial(path_argument, metavar="TOKENS...", nargs=-1, required=True, callback=one_or_list)
+
+Paths = str | list[str]
+"""What a function receives for TOKENS."""
+
 overwrite_option = flag("--overwrite", help="Replace the output if it already exists.")
 
 dry_run_option = flag("--dry-run", help="Show the plan and the expected time; write nothing.")

@@ -6,7 +6,6 @@ Apart from `file_encoding`, since importing jobs and input formats takes as long
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
@@ -18,10 +17,10 @@ from bpejit.arrays import Array
 from bpejit.encoding.decoder import Decoder, decoded_text
 from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
-from bpejit.storage.files import StrPath, replacing
-from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import check_outputs, is_device, is_standard_output, opened_output
+from bpejit.tokenfiles.base import TokenPaths, TokenReader
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
-from bpejit.tokenfiles.templates import MappedTokens
 
 _LEAST_BYTES = 1 << 17
 """Bytes of a first block for which a thread is started, which takes as long as writing them."""
@@ -105,7 +104,7 @@ _N_BUFFERS = 3
 
 def decode_file(
     decoder: Decoder,
-    path: StrPath,
+    path: TokenPaths,
     out: StrPath | BinaryIO,
     *,
     dtype: str | None,
@@ -116,8 +115,6 @@ def decode_file(
     """Decode a token file; the parameters are the same as for `Tokenizer.decode_file`."""
     if isinstance(out, (str, os.PathLike)):
         check_outputs([out], inputs=token_inputs(path, format=format), overwrite=overwrite)
-        if is_standard_output(out):
-            out = sys.stdout.buffer
     model = decoder.model
     tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size, format=format)
 
@@ -126,7 +123,7 @@ def decode_file(
     def blocks() -> Iterator[Array]:
         nonlocal done
         read: Callable[[int], Iterator[Array]] = tokens.blocks
-        if isinstance(tokens, MappedTokens) and tokens.ids.dtype.kind == "u":  # `blocks` checks signed ids
+        if isinstance(tokens, TokenReader) and tokens.dtype.startswith("u"):  # `blocks` checks signed ids
             read = tokens.stored_blocks
         for block in read(_BLOCK_IDS):
             yield block
@@ -134,17 +131,13 @@ def decode_file(
             report("decode", done, tokens.n_tokens, "tokens")
 
     report("decode", 0, tokens.n_tokens, "tokens")
-    if isinstance(out, (str, os.PathLike)):
-        # Nothing interrupts a thread that writes to a pipe. On one processor, threads would only take turns.
-        n_buffers = 1 if is_device(out) or count_cpus() == 1 else _N_BUFFERS
-        with replacing(out) as file, BackgroundWriter(file.write, n_buffers=n_buffers) as writer:
-            pieces = decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers)
-            for piece in pieces if decoder.rule is None else decoded_text(decoder, blocks()):
-                writer.write(piece.data)
-        return file.n_bytes
+    # Nothing interrupts a thread that writes to a pipe. On one processor, threads would only take turns.
+    is_file = isinstance(out, (str, os.PathLike)) and not is_device(out) and not is_standard_output(out)
+    n_buffers = _N_BUFFERS if is_file and count_cpus() > 1 else 1
     written = 0
-    for piece in decoder.decode_blocks(blocks()) if decoder.rule is None else decoded_text(decoder, blocks()):
-        data = piece.tobytes()  # a stream may hold on to it
-        out.write(data)
-        written += len(data)
+    with opened_output(out) as file, BackgroundWriter(file.write, n_buffers=n_buffers) as writer:
+        pieces = decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers)
+        for piece in pieces if decoder.rule is None else decoded_text(decoder, blocks()):
+            writer.write(piece.data if is_file else memoryview(piece.tobytes()).toreadonly())  # a stream may hold on to it
+            written += piece.nbytes
     return written

@@ -17,16 +17,18 @@ from bpejit.corpus.blocks import no_texts
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
-from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.folder_store import COMBINED, FolderStore
-from bpejit.jobs.job_folder import MANIFEST, damaged, file_sha256, part_folder, read_record, sync_paths, write_record
+from bpejit.jobs.job_folder import damaged, file_sha256, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
 from bpejit.storage.files import naming_output, scratch_folder
+from bpejit.storage.outputs import MANIFEST
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
+from bpejit.tokenfiles.templates import MappedFormat
 
 LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
@@ -215,7 +217,7 @@ class EncodingOutputs(JobOutputs):
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
     """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
-    return document_index or parts > 1 or bool(getattr(form, "stores_documents", False))
+    return document_index or parts > 1 or form.stores_documents
 
 
 def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None:
@@ -259,7 +261,7 @@ def _join_spools(
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
         token_lengths=np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None,
-        ids_position=form.ids_position if adopts(form) else 0,
+        ids_position=form.ids_position if isinstance(form, MappedFormat) else 0,
     )
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
     for index, found in enumerate(hashes):
@@ -267,7 +269,7 @@ def _join_spools(
         for record in read_closed(spools, sha256=found):
             records.setdefault((record.output, record.aside), []).append((spools, record))
     done = 0
-    grows = not adopts(form) and not job.get("keep_columns")
+    grows = not isinstance(form, MappedFormat) and not job.get("keep_columns")
     with closing(SpoolSink(target, options, None, files.note if grows else None)) as sink, closing(files):
         report("combine", 0, n_tokens, "tokens")
         for output, aside in sorted(records):

@@ -29,7 +29,7 @@ from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
-from bpejit.jobs.final_files import FinalFiles, adopts
+from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
@@ -40,6 +40,7 @@ from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.registry import load_format
+from bpejit.tokenfiles.templates import MappedFormat
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class EncodingPlan(JobPlan):
             shard_tokens=options.shard_tokens if parts == 1 else None,
             shard_exact=options.shard_exact,
             token_lengths=lengths,
-            ids_position=form.ids_position if adopts(form) and parts == 1 else 0,
+            ids_position=form.ids_position if isinstance(form, MappedFormat) and parts == 1 else 0,
         )
 
     def _write_shared(self, name: str, write: Callable[[Path], object]) -> None:
@@ -196,7 +197,7 @@ class EncodingSink(PartSink):
             if plan.job.get("keep_columns"):
                 self._columns = ColumnSpools(folder, options.sides, plan.columns, known.get("columns"))
                 stack.callback(self._columns.close)
-            elif parts == 1 and not adopts(plan.names.format):  # the types of columns are known at the end
+            elif parts == 1 and not isinstance(plan.names.format, MappedFormat):  # the types of columns are known at the end
                 files = FinalFiles(plan.names, plan.job, folder, has_ends=spools.has_ends, fresh=checkpoint is None)
                 state = known.get("sink")
                 files.begin([] if state is None else read_closed(folder, state["closed_bytes"], sha256=state["closed_sha256"]))

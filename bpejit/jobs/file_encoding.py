@@ -29,7 +29,7 @@ from bpejit.jobs.job_totals import Totals
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.tokenfiles.opening import check_columns, check_packing, check_suffix, check_token_outputs, token_writer
+from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,7 @@ def encode_files(
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`, those of `work` checked."""
     begun = working_time()
     columns = contents.options.keep_columns
-    check_packing(format, options.pack)
-    check_columns(format, columns)
+    check_rows(format, options.pack, columns)
     if columns and options.pack is not None:
         raise OptionError(
             f"keep_columns is {list(columns)}, and pack is {options.pack}; expected one of them, since a row of packed ids "

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,9 @@ from bpejit.jobs.output_files import FINAL
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
-from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.templates import MappedFormat
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 _COMPLETE = "complete"
 
@@ -36,11 +32,6 @@ _THREADS = 4
 
 _FLUSHED = 8
 """Files that are flushed to disk at a time, if their ids are not copied."""
-
-
-def adopts(form: TokenFileFormat) -> TypeGuard[MappedFormat]:
-    """Return True if a spool becomes a token file of a format without being copied."""
-    return isinstance(form, MappedFormat)
 
 
 @dataclass
@@ -87,7 +78,7 @@ class FinalFiles:
     """Writes the token files of a job, each in a folder of its own below the folder `final` of the job.
 
     Large files are written in further threads, and those that `note` is told of while their spools grow. Their bytes are the
-    same. Files of an interrupted run begin again, unless they are complete.
+    same. Files of an interrupted run begin again, unless they are complete. The spool of a MappedFormat becomes its file.
 
     Parameters
     ----------
@@ -105,7 +96,7 @@ class FinalFiles:
     def __init__(self, names: Any, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
-        self.threads = _FLUSHED if adopts(names.format) else min(count_cpus(), _THREADS)
+        self.threads = _FLUSHED if isinstance(names.format, MappedFormat) else min(count_cpus(), _THREADS)
         self._job = job
         self._spools = spools
         self.has_ends = has_ends
@@ -140,8 +131,7 @@ class FinalFiles:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
         self._place(record).mkdir(parents=True, exist_ok=True)
         options = {"pack": self._job.get("pack"), "columns": columns}
-        form: TokenFileFormat = self.names.format
-        return form.writer(
+        writer: TokenFileWriter = self.names.format.writer(
             self._staged(record),
             dtype=self.dtype.name,
             vocab_size=self._job["vocab_size"],
@@ -150,6 +140,7 @@ class FinalFiles:
             document_index=self._job["document_index"],
             **{name: value for name, value in options.items() if value is not None},
         )
+        return writer
 
     def begin(self, complete: Iterable[SpoolRecord]) -> None:
         """Remove the files of an earlier run, except for those of spools that it has completed, if they are complete."""
@@ -284,11 +275,11 @@ class FinalFiles:
     def _write_missing(self, missing: Sequence[tuple[SpoolRecord, int]], columns: StoredColumns | None) -> None:
         """Write the files of complete spools; `missing` has each with the number of its first row."""
         form = self.names.format
-        worthwhile = adopts(form) or sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
+        worthwhile = isinstance(form, MappedFormat) or sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
         in_threads = self.threads > 1 and len(missing) > 1 and worthwhile
         try:
             for record, first in missing:
-                if adopts(form):
+                if isinstance(form, MappedFormat):
                     task = partial(self._adopt, form, record)
                 else:
                     rows = None if columns is None else columns.rows(record, first)

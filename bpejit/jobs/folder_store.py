@@ -15,24 +15,25 @@ from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
-    MANIFEST,
     WAIT_SECONDS,
     LockHeldError,
     claim_record,
     found_parts,
     held,
     is_held,
-    job_folder,
     part_folder,
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints, manifest_path
+from bpejit.jobs.job_records import (
+    CHECKPOINT_FORMAT,
+    complete_checkpoints,
+)
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Left, Store
 from bpejit.storage.files import check_writable, creating_folder, naming_output
-from bpejit.storage.outputs import InputFiles
+from bpejit.storage.outputs import MANIFEST, InputFiles, job_folder, manifest_path
 from bpejit.storage.remote import is_remote, local_path
 
 COMBINED = "combined"

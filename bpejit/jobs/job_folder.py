@@ -30,11 +30,6 @@ from bpejit.storage.files import SYNC_BYTES, write_error
 from bpejit.storage.temporary import is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
 from bpejit.tokenfiles.file_writer import Hasher
 
-JOB_FOLDER = ".bpejit-job"
-"""The name of the folder of an unfinished job, or, beside a single output, its end."""
-
-MANIFEST = "manifest.json"
-
 CHECKPOINT = "checkpoint.json"
 
 LOCK = "lock"
@@ -58,22 +53,6 @@ _HASHED_BYTES = 1 << 20
 _LOCK_MODE = os.O_RDWR | os.O_CREAT
 
 _PART = re.compile(r"part-(\d+)-of-(\d+)")
-
-
-def job_folder(out: Path, *, per_input: bool = False) -> Path:
-    """Return the folder of an unfinished job with the output `out`, which exists only while there is one.
-
-    It is beside the output, or within it if that is a folder with an output for each input.
-    """
-    if per_input:
-        return out / JOB_FOLDER
-    resolved = Path(os.path.realpath(out))
-    return resolved.with_name(folder_beside(resolved.name))
-
-
-def folder_beside(name: str) -> str:
-    """Return the name of the folder of an unfinished job, beside an output with a name."""
-    return f".{name[:200]}{JOB_FOLDER}"
 
 
 def part_folder(folder: Path, part: int, parts: int) -> Path:

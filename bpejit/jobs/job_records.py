@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.errors import OutputError, shorten
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_paths, unsealed, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, damaged, part_folder, sync_paths, unsealed, write_record
+from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.temporary import sync_folders
 
 FORMAT = "bpejit job"
@@ -37,11 +38,6 @@ FORMAT_VERSION = 1
 
 FOLDER_VERSION = 3
 """Version of the folder of an unfinished job: 2 has hashes; 3 has one file of columns for all outputs."""
-
-
-def manifest_path(out: Path, *, per_input: bool) -> Path:
-    """Return the path of the manifest of an output."""
-    return out / "manifest.json" if per_input else out.with_name(f"{out.name}.manifest.json")
 
 
 def begun_manifest(job: Mapping[str, Any], parts: int) -> dict[str, Any]:
@@ -53,11 +49,6 @@ def begun_manifest(job: Mapping[str, Any], parts: int) -> dict[str, Any]:
         "parts": parts,
         "job": job,
     }
-
-
-def hash_job(job: Mapping[str, Any]) -> str:
-    """Return a hash of what was asked for, which the checkpoints of a job contain."""
-    return hashlib.sha256(json.dumps(job).encode("ascii")).hexdigest()
 
 
 def finished_manifest(job: Mapping[str, Any], totals: Mapping[str, int], outputs: Sequence[Mapping[str, Any]]) -> bytes:
@@ -179,7 +170,8 @@ CHECKPOINT_FORMAT = "bpejit checkpoint"
 def identify_part(job: Mapping[str, Any], part: int, parts: int, units: Sequence[Any] | None = None) -> dict[str, Any]:
     """Return what the checkpoint of a part tells of it: the job, the part, its first unit and their number, if known."""
     known = {} if units is None else {"first": units[0].number if units else None, "units": len(units)}
-    return {"job": hash_job(job), "part": part, "parts": parts, **known}
+    job_hash = hashlib.sha256(json.dumps(job).encode("ascii")).hexdigest()
+    return {"job": job_hash, "part": part, "parts": parts, **known}
 
 
 def read_checkpoint(folder: Path, of: Mapping[str, Any]) -> dict[str, Any] | None:

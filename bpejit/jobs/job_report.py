@@ -14,7 +14,6 @@ from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import find_store
-from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_plan import JobPlan, JobResult
 from bpejit.jobs.job_records import FOLDER_VERSION
 from bpejit.jobs.job_totals import Seconds, Totals, run_sample
@@ -23,6 +22,7 @@ from bpejit.jobs.running import run_job
 from bpejit.jobs.store import Store
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import naming_output
+from bpejit.storage.outputs import MANIFEST
 
 if TYPE_CHECKING:
     from typing_extensions import Self

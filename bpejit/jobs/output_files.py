@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.engines.base import Engine, Progress
-from bpejit.jobs.job_folder import job_folder, read_record, write_record
-from bpejit.jobs.job_records import FORMAT, find_difference, manifest_path
+from bpejit.jobs.job_folder import read_record, write_record
+from bpejit.jobs.job_records import FORMAT, find_difference
 from bpejit.jobs.job_totals import Totals
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.files import StrPath, naming_output
-from bpejit.storage.outputs import InputFiles, check_outputs
+from bpejit.storage.outputs import InputFiles, check_outputs, job_folder, manifest_path
 from bpejit.storage.temporary import hidden, remove
 
 if TYPE_CHECKING:
@@ -184,21 +183,9 @@ class JobOutputs(ABC):
 
 def listed_outputs(manifest: Path) -> list[str]:
     """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
-    outputs = _outputs_field(manifest)
+    outputs = (read_record(manifest) or {}).get("outputs")
     names = [output.get("path") for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
     return [name for name in names if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts]
-
-
-def _outputs_field(manifest: Path) -> Any:
-    """Return the outputs of a manifest; None if it does not exist or is broken."""
-    try:
-        data = manifest.read_bytes()
-        # The last field, without the inputs, which may be 10,000. Strings contain no line breaks, and inner fields are indented
-        start = data.rfind(b'\n "outputs": ')
-        fields = json.loads(data if start < 0 else b"{" + data[start:])
-    except (OSError, ValueError, RecursionError):
-        return None
-    return fields.get("outputs") if isinstance(fields, dict) else None
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:

@@ -18,12 +18,12 @@ from bpejit.engines.base import Engine, Job, Progress, remarks, report_details
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import MANIFEST
 from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, claim_job
 from bpejit.jobs.job_records import Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished
 from bpejit.storage.files import naming_output, scratch_folder
+from bpejit.storage.outputs import MANIFEST
 
 if TYPE_CHECKING:
     from bpejit.jobs.url_store import UrlStore

@@ -29,21 +29,21 @@ from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
-    JOB_FOLDER,
     LOCK,
-    MANIFEST,
-    folder_beside,
     part_folder,
     read_record,
     sealed,
     unsealed,
 )
-from bpejit.jobs.job_records import checked_checkpoint, identify_part, manifest_path
+from bpejit.jobs.job_records import (
+    checked_checkpoint,
+    identify_part,
+)
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
 from bpejit.storage.files import scratch_folder
-from bpejit.storage.outputs import InputFiles
+from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
 
 PART_UNITS = 16

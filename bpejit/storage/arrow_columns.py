@@ -41,7 +41,7 @@ class ColumnRows:
 
     def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
         self.schema = schema
-        self._batches = batches
+        self.batches = batches
         self._ready: deque[tuple[Any, Array]] = deque()
 
     def count_rows(self, most: int, n_bytes: int) -> int:
@@ -65,7 +65,7 @@ class ColumnRows:
             yield self._ready[-1]
 
     def _read(self) -> bool:
-        for batch in self._batches:
+        for batch in self.batches:
             if batch.num_rows:
                 self._ready.append((batch, row_sizes(batch)))
                 return True

@@ -26,6 +26,33 @@ _STANDARD_OUTPUT_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/se
 
 _FileId = tuple[int, int]
 
+JOB_FOLDER = ".bpejit-job"
+"""The name of the folder of an unfinished job, or, beside a single output, its end."""
+
+MANIFEST = "manifest.json"
+"""The name of the manifest of a job, or, beside a single output, its end."""
+
+
+def manifest_path(out: Path, *, per_input: bool) -> Path:
+    """Return the path of the manifest of an output."""
+    return out / MANIFEST if per_input else out.with_name(f"{out.name}.{MANIFEST}")
+
+
+def job_folder(out: Path, *, per_input: bool = False) -> Path:
+    """Return the folder of an unfinished job with the output `out`, which exists only while there is one.
+
+    It is beside the output, or within it if that is a folder with an output for each input.
+    """
+    if per_input:
+        return out / JOB_FOLDER
+    resolved = Path(os.path.realpath(out))
+    return resolved.with_name(folder_beside(resolved.name))
+
+
+def folder_beside(name: str) -> str:
+    """Return the name of the folder of an unfinished job, beside an output with a name."""
+    return f".{name[:200]}{JOB_FOLDER}"
+
 
 class InputFiles:
     """The inputs of several calls of `check_outputs`, which are looked up once: there may be 10,000, at 4 microseconds each.

@@ -24,7 +24,7 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, opened_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
-from bpejit.tokenfiles.base import TokenSource
+from bpejit.tokenfiles.base import TokenPaths, TokenSource
 from bpejit.tokenfiles.opening import check_token_outputs, output_format, read_tokens, token_inputs, token_writer
 
 BLOCK_BYTES = 4 << 20
@@ -349,7 +349,7 @@ def encode_file(
 
 def decode_file(
     encoder: SubwordTextEncoder,
-    tokens: StrPath,
+    tokens: TokenPaths,
     out: StrPath | BinaryIO,
     *,
     dtype: str | None = None,
@@ -357,7 +357,7 @@ def decode_file(
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> int:
-    """Decode a token file, one line for each EOS_ID. Return the number of bytes written.
+    """Decode token files, one line for each EOS_ID. Return the number of bytes written.
 
     The parameters are the same as for `Tokenizer.decode_file`.
 

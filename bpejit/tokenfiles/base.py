@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, overload
@@ -60,22 +60,35 @@ class TokenStream:
 
 
 class TokenReader(ABC):
-    """An open token file: a read-only sequence of ids, and of documents if their borders are stored.
+    """One or several open token files: a read-only sequence of ids, and of documents if their borders are stored.
 
-    Properties that the file does not store are None.
+    Properties that the files do not store are None.
 
     Attributes
     ----------
     path : Path
-        The main file.
+        The main file, or what names several files.
     description : Description or None
     dtype : str
         The name of the dtype of the ids.
+    format : str
+        The name of the format.
     """
 
     path: Path
     description: Description | None
     dtype: str
+    format: str
+
+    @property
+    def files(self) -> Sequence[tuple[Path, Description | None]]:
+        """The main files, in order, each with its description."""
+        return [(self.path, self.description)]
+
+    def _described(self, name: str, combine: Callable[[list[Any]], Any]) -> Any:
+        """Return what `combine` makes of a field of all descriptions, or None if it is not known for a file."""
+        values = [getattr(description, name, None) for _, description in self.files]
+        return None if None in values else combine(values)
 
     @property
     @abstractmethod
@@ -95,22 +108,27 @@ class TokenReader(ABC):
     @property
     def bytes_read(self) -> int | None:
         """The number of bytes of text that the ids encode."""
-        return None if self.description is None else self.description.bytes_read
+        return self._described("bytes_read", sum)  # type: ignore[no-any-return]
 
     @property
     def vocab_size(self) -> int | None:
         """One more than the largest id of the tokenizer."""
-        return None if self.description is None else self.description.vocab_size
+        return self._described("vocab_size", max)  # type: ignore[no-any-return]
 
     @property
     def tokenizer_sha256(self) -> str | None:
         """The hash of the tokenizer (`Model.sha256`)."""
-        return None if self.description is None else self.description.tokenizer_sha256
+        return self._described("tokenizer_sha256", max)  # type: ignore[no-any-return]
 
     @property
     def ids_sha256(self) -> str | None:
-        """The hash of the ids, as little-endian integers of `dtype`."""
-        return None if self.description is None else self.description.ids_sha256
+        """The hash of the ids, as little-endian integers of `dtype`; None for several files, which have one each."""
+        return self._described("ids_sha256", lambda hashes: hashes[0] if len(hashes) == 1 else None)  # type: ignore[no-any-return]
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether the ids of all files can be verified."""
+        return self._described("ids_sha256", len) is not None
 
     def __len__(self) -> int:
         """Return the number of ids."""
@@ -146,7 +164,6 @@ class TokenReader(ABC):
             If the borders of documents are not stored, or are wrong.
         """
 
-    @abstractmethod
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of about `size`, each with the ends of the documents that end in it.
 
@@ -161,14 +178,18 @@ class TokenReader(ABC):
         TokenFileError
             If the file cannot be read, became shorter after it was opened, or the borders of documents are wrong.
         """
+        done = 0
+        for ids, ends in self._blocks_with_ends(size):
+            yield ids.copy(), None if ends is None else ends - done
+            done += ids.size
 
     @abstractmethod
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
         """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
 
-    @abstractmethod
-    def _blocks_with_ends(self) -> Iterator[tuple[Array, Array | None]]:
-        """Yield blocks like `stored_blocks`, with the ends of documents, int64, as positions in the file."""
+    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield blocks of a file like `stored_blocks`, with the ends of documents, int64, as positions in the file."""
+        raise NotImplementedError
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
         """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
@@ -227,27 +248,27 @@ class TokenReader(ABC):
                 f"`{described}` is {description.vocab_size}; expected smaller ids: encode the text again"
             )
 
-    def _check_counts(self, dtype: str, n_tokens: int, n_documents: int | None) -> None:
-        """Raise TokenFileError if the dtype, the number of ids or the number of documents differs from the description."""
+    def check(self, expected: Mapping[str, Any], source: str, action: str = "copy it again, or encode the text again") -> None:
+        """Raise TokenFileError if attributes differ from what `source` states, unless a number of documents is not known."""
+        for name, wanted in expected.items():
+            found = getattr(self, name)
+            if found != wanted and (name != "n_documents" or None not in (found, wanted)):
+                raise TokenFileError(f"`{self.path}`: {name} is {found}; expected {wanted}, as in {source}: {action}")
+
+    def _check_description(self) -> None:
+        """Compare dtype and numbers with the description."""
         fields = self.description
-        described = description_path(self.path)
-        problem = ""
-        if fields is None:
-            return
-        if dtype != fields.dtype:
-            problem = f"has ids of {dtype}; expected {fields.dtype}, the dtype in `{described}`"
-        elif n_tokens != fields.tokens:
-            problem = f"has {n_tokens} tokens of {dtype}; expected {fields.tokens}, the number in `{described}`"
-        elif fields.documents is not None and n_documents is not None and n_documents != fields.documents:
-            problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
-        if problem:
-            raise TokenFileError(
-                f"`{self.path}` {problem}; the file was truncated or changed: copy it again, or encode the text again"
-            )
+        if fields is not None:
+            expected = {"dtype": fields.dtype, "n_tokens": fields.tokens, "n_documents": fields.documents}
+            self.check(expected, f"`{description_path(self.path)}`")
 
 
 TokenSource = TokenReader | TokenStream
 """Token ids that are read in order, by `blocks`."""
+
+
+TokenPaths = StrPath | Sequence[StrPath]
+"""A token file, a glob, the manifest of a job, or a list of these."""
 
 
 def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
@@ -391,16 +412,13 @@ def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
     TokenFileError
         If `dtype` is none of them, or cannot hold every id.
     """
+    largest = {name: int(np.iinfo(one).max) for name, one in dtypes.items()}
     if dtype == "auto":
-        dtype = next((name for name in dtypes if vocab_size <= _capacity(dtypes[name])), list(dtypes)[-1])
+        dtype = next((name for name, most in largest.items() if vocab_size <= most + 1), list(dtypes)[-1])
     chosen = dtypes[arguments.choice("dtype", dtype, dtypes, error=TokenFileError)]
-    if vocab_size > _capacity(chosen):
+    if vocab_size > largest[dtype] + 1:
         raise TokenFileError(
-            f"the vocabulary has ids up to {vocab_size - 1}, but {dtype} holds ids up to {_capacity(chosen) - 1}; "
+            f"the vocabulary has ids up to {vocab_size - 1}, but {dtype} holds ids up to {largest[dtype]}; "
             f"expected a dtype that holds every id: use `{list(dtypes)[-1]}` or `auto`"
         )
     return chosen
-
-
-def _capacity(dtype: np.dtype[Any]) -> int:
-    return int(np.iinfo(dtype).max) + 1

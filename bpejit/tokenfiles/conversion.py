@@ -12,7 +12,8 @@ from bpejit.errors import TokenFileError
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
+from bpejit.tokenfiles.base import TokenPaths
+from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
 
 
@@ -45,7 +46,7 @@ class Conversion:
 
 @showing_progress
 def convert_tokens(
-    path: StrPath,
+    path: TokenPaths,
     out: StrPath,
     *,
     format: str = AUTO,  # noqa: A002 - the usual word
@@ -57,14 +58,14 @@ def convert_tokens(
     overwrite: bool = False,
     progress: Progress | bool | None = None,
 ) -> Conversion:
-    """Write the ids and documents of a token file to a new one in another format, block by block.
+    """Write the ids and documents of token files to a new one in another format, block by block.
 
     From Parquet or Arrow to one of these, the other columns are written as well, unless rows are packed.
 
     Parameters
     ----------
-    path : path
-        The token file to read.
+    path : path, or list of paths
+        The token files to read, as for `open_tokens`.
     out : path
         The token file to write. `-` is standard output, for formats that can be written to a stream.
     format : str
@@ -99,7 +100,6 @@ def convert_tokens(
     OptionError
         If the suffix of `out` belongs to another format, or to none and `format` is `auto`.
     """
-    path = arguments.path("path", path, error=TokenFileError)
     out = arguments.path("out", out)
     separator = arguments.optional_whole_number("separator", separator, least=0)
     dtype = arguments.string("dtype", dtype)
@@ -108,13 +108,13 @@ def convert_tokens(
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.progress(progress)
     format = output_format(out, format, default=None)  # noqa: A001
-    check_packing(format, pack)
+    check_rows(format, pack)
     check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
     try:
         tokens = open_tokens(path, dtype=input_dtype, format=input_format)
     except TokenFileError as error:
         raise TokenFileError(str(error).replace("`dtype=", "`input_dtype=")) from error
-    if tokens.ids_sha256 is not None:
+    if tokens.has_hashes:
         tokens.verify(progress=report)  # the new file has a hash of its own, which would not tell that the old one was damaged
     has_borders = tokens.n_documents is not None or separator is not None
     vocab_size = tokens.vocab_size

@@ -197,33 +197,26 @@ def check_description(
         If the format, the dtype, the tokenizer or the size of the vocabulary differs.
     """
     described = description_path(path)
-    if fields.file_format != file_format:
-        raise TokenFileError(
-            f"`{path}` has the format {fields.file_format} according to `{described}`; expected {file_format}: omit the "
-            "format, or remove that file if it is wrong"
-        )
-    if dtype is not None and dtype != fields.dtype:
-        raise TokenFileError(
-            f"the dtype of `{path}` is {fields.dtype} according to `{described}`, and {dtype} was passed; "
-            "expected the same: omit the dtype, or remove that file if it is wrong"
-        )
-    if tokenizer_sha256 is not None and fields.tokenizer_sha256 not in (None, tokenizer_sha256):
-        raise TokenFileError(
-            f"`{path}` was written by another tokenizer: the SHA-256 of that tokenizer is {fields.tokenizer_sha256}; "
-            f"expected {tokenizer_sha256}: use the tokenizer that wrote the file, or encode the text again"
-        )
+    stated = (
+        ("file_format", file_format, "omit the format, or remove that file if it is wrong"),
+        ("dtype", dtype, "omit the dtype, or remove that file if it is wrong"),
+        ("tokenizer_sha256", tokenizer_sha256, "another tokenizer wrote the file: use that one, or encode the text again"),
+        ("vocab_size", vocab_size, "use the tokenizer that wrote the file, encode the text again, or restore the description"),
+    )
+    for name, expected, action in stated:
+        found = getattr(fields, name)
+        if expected not in (None, found) and found is not None:
+            raise TokenFileError(f"`{described}`: {name} is {found}; expected {expected} for `{path}`: {action}")
     limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
-    expected = None
-    if vocab_size is not None and fields.vocab_size != vocab_size:
-        expected = f"{vocab_size}, the size of the tokenizer's vocabulary"
-    elif fields.vocab_size > limit:
-        expected = f"at most {limit} for {fields.dtype}"
+    problem = ""
+    if fields.vocab_size > limit:
+        problem = f"at most {limit} for {fields.dtype}"
     elif fields.vocab_size == 0 and fields.tokens:
-        expected = f"at least 1, because there are {fields.tokens} tokens"
-    if expected is not None:
+        problem = f"at least 1, because there are {fields.tokens} tokens"
+    if problem:
         raise TokenFileError(
-            f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
-            "or restore the description"
+            f"`{described}`: vocab_size is {fields.vocab_size}; expected {problem}: encode the text again, or restore the "
+            "description"
         )
 
 

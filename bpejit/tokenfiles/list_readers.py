@@ -1,24 +1,29 @@
-"""Open token files with one row per document, in Parquet or Arrow."""
+"""Open ids that are in several places: in groups of rows with a document each, in Parquet or Arrow, or in several files."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
+from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
+from bpejit.tokenfiles.mapping import Borders
+from bpejit.tokenfiles.templates import MappedTokens
 
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""
@@ -26,11 +31,166 @@ COLUMN = "input_ids"
 LENGTHS_COLUMN = "document_lengths"
 """The name of the column with the lengths of the documents, or parts of documents, in each packed row."""
 
+_MOST_OPEN = 64
+"""Files that are open at a time: each has up to three mappings, with a file descriptor for each."""
+
 BATCH_ROWS = 1 << 10
 """Rows of other columns that are read at a time."""
 
 
-class ListColumnTokens(TokenReader):
+class DividedTokens(TokenReader):
+    """Ids that are in several parts, one after the other."""
+
+    _n_parts: int
+    _rows: Array | None
+    """The number of documents before each part, and of all, int64 [parts + 1]; None if a part does not store their borders."""
+
+    @property
+    @abstractmethod
+    def _starts(self) -> Array:
+        """The number of ids before each part, and of all, int64 [parts + 1]."""
+
+    @abstractmethod
+    def _part(self, number: int) -> TokenReader:
+        """Return a part."""
+
+    def _parts(self) -> Iterator[TokenReader]:
+        return map(self._part, range(self._n_parts))
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of ids."""
+        return int(self._starts[-1])
+
+    @property
+    def n_documents(self) -> int | None:
+        """The number of documents; None if a part does not store their borders."""
+        return None if self._rows is None else int(self._rows[-1])
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """All ids as a read-only array, which takes memory for all of them."""
+        return self[:]
+
+    def _id(self, number: int) -> int:
+        n_tokens = self.n_tokens
+        if not -n_tokens <= number < n_tokens:
+            raise IndexError(f"there is no id at {number}; expected -{n_tokens} to {n_tokens - 1}: check `n_tokens`")
+        number %= n_tokens
+        return int(self._slice(slice(number, number + 1))[0])
+
+    def _slice(self, index: slice) -> Array:
+        wanted = range(*index.indices(self.n_tokens))
+        ascending = wanted if wanted.step > 0 else wanted[::-1]
+        at, stop, step = ascending.start, ascending.stop, ascending.step
+        parts: list[Array] = []
+        while at < stop:
+            number = int(np.searchsorted(self._starts, at, side="right")) - 1
+            begin, end = map(int, self._starts[number : number + 2])
+            part = self._part(number)
+            part.check({"n_tokens": end - begin}, f"`{self.path}`", "do not change files that are open")
+            parts.append(part[at - begin : stop - begin : step])
+            at += parts[-1].size * step
+        found = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, ALL_DTYPES[self.dtype]), *parts])
+        found.flags.writeable = False
+        return found if ascending is wanted else found[::-1]
+
+    def document(self, number: int) -> Array:
+        """Return the ids of a document."""
+        if self._rows is None:  # which is the error of a part
+            return next(part for part in self._parts() if part.n_documents is None).document(number)
+        number = document_number(number, int(self._rows[-1]))
+        part = int(np.searchsorted(self._rows, number, side="right")) - 1
+        return self._part(part).document(number - int(self._rows[part]))
+
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield the blocks of all parts."""
+        for part in self._parts():
+            yield from part.stored_blocks(size)
+
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield the blocks of all parts, with the ends of documents unless a part does not store them."""
+        for part in self._parts():
+            for ids, ends in part.document_blocks(size):
+                yield ids, None if self._rows is None else ends
+
+
+class JoinedTokens(DividedTokens):
+    """Several token files as one sequence. Only `_MOST_OPEN` of them are open at a time.
+
+    Parameters
+    ----------
+    path : Path
+        What names the files, for messages.
+    n_files : int
+    open_file : callable
+        Opens a file by its number.
+
+    Raises
+    ------
+    TokenFileError
+        If a file cannot be opened, or its format, dtype or tokenizer is not that of the first one.
+    """
+
+    description = None
+
+    def __init__(self, path: Path, n_files: int, open_file: Callable[[int], TokenReader]) -> None:
+        self.path = path
+        self._open = lru_cache(_MOST_OPEN)(open_file)
+        first = self._part(0)
+        self.dtype, self.format = first.dtype, first.format
+        names = ["format", "dtype", "tokenizer_sha256", *(["vocab_size"] if first.tokenizer_sha256 is not None else [])]
+        same = {name: getattr(first, name) for name in names}
+        self._files: list[tuple[Path, Description | None]] = []
+        counts: list[int | None] = []
+        for part in map(self._part, range(n_files)):
+            part.check(
+                same, f"`{first.path}`", "convert it with `bpejit tokens convert`, encode the text again, or leave it out"
+            )
+            self._files += part.files
+            counts.append(part.n_documents)
+        self._n_parts = n_files
+        self._rows = None if None in counts else np.cumsum([0, *(count or 0 for count in counts)], dtype=np.int64)
+
+    def _part(self, number: int) -> TokenReader:
+        return self._open(number)
+
+    @property
+    def files(self) -> Sequence[tuple[Path, Description | None]]:
+        """The main files, in order, each with its description."""
+        return self._files
+
+    @cached_property
+    def _starts(self) -> Array:
+        sizes = [self._part(number).n_tokens if one is None else one.tokens for number, (_, one) in enumerate(self._files)]
+        return np.cumsum([0, *sizes], dtype=np.int64)
+
+    def other_columns(self) -> ColumnRows | None:
+        """Return the rows of the other columns, which have to be the same in all files; None if there are none."""
+        columns = [part.other_columns() if isinstance(part, ListColumnTokens) else None for part in self._parts()]
+        first = columns[0]
+        for (path, _), one in zip(self.files, columns, strict=True):
+            if (one and one.schema) != (first and first.schema):
+                raise TokenFileError(
+                    f"`{path}` has other columns than `{self.files[0][0]}`; expected the same: choose a format without columns"
+                )
+        return first and ColumnRows(first.schema, chain.from_iterable(one.batches for one in columns if one is not None))
+
+    @showing_progress
+    def verify(self, *, progress: Progress | bool | None = None) -> None:
+        """Verify all files."""
+        report = arguments.progress(progress)
+        done = 0
+        for part in self._parts():
+
+            def part_report(stage: str, n: int, _: int | None, unit: str, before: int = done) -> None:
+                report(stage, before + n, self.n_tokens, unit)
+
+            part.verify(progress=part_report)
+            done += part.n_tokens
+
+
+class ListColumnTokens(DividedTokens):
     """An open token file with a column of lists, in groups of rows.
 
     Attributes
@@ -49,15 +209,16 @@ class ListColumnTokens(TokenReader):
     def __init__(self, path: Path, description: Description | None) -> None:
         self.path = path
         self.description = description
-        self._cached: tuple[int, Array, Array] | None = None
+        self._cached: tuple[int, TokenReader] | None = None
         with self._reading():
             self._schema, rows, self._counts = self._open()
             self._column, self.dtype = list_column(self._schema, path)
         if any(number < 0 for number in rows):
             raise self._damaged(f"announces {min(rows)} rows", "none or more")
-        self._rows = np.cumsum([0, *rows], dtype=np.int64)
+        self._n_parts = len(rows)
+        self._rows: Array = np.cumsum([0, *rows], dtype=np.int64)
         if description is not None:  # otherwise the ids are not counted before they are needed
-            self._check_counts(self.dtype, self.n_tokens, self.n_documents)
+            self._check_description()
 
     @abstractmethod
     def _open(self) -> tuple[Any, list[int], list[int] | None]:
@@ -154,92 +315,23 @@ class ListColumnTokens(TokenReader):
     def _starts(self) -> Array:
         """The position of the first id of each group, and the number of ids, int64 [groups + 1]."""
         if self._counts is None:  # another tool wrote the file, or the format does not store them
-            self._counts = [int(ids.size) for ids, _ in self._groups()]
+            self._counts = [part.n_tokens for part in self._parts()]
         return np.cumsum([0, *self._counts], dtype=np.int64)
 
-    @property
-    def n_tokens(self) -> int:
-        """The number of ids."""
-        return int(self._starts[-1])
-
-    @property
-    def n_documents(self) -> int:
-        """The number of documents."""
-        return int(self._rows[-1])
-
-    @property
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids as a read-only array, which takes memory for all of them."""
-        return self[:]
-
-    def _id(self, number: int) -> int:
-        if not -self.n_tokens <= number < self.n_tokens:
-            raise IndexError(f"there is no id at {number}; expected -{self.n_tokens} to {self.n_tokens - 1}: check `n_tokens`")
-        number %= self.n_tokens
-        return int(self._range(number, number + 1)[0])
-
-    def _slice(self, index: slice) -> Array:
-        start, stop, step = index.indices(self.n_tokens)
-        if step == 1:
-            return self._range(start, stop)
-        found: Array = self._range(0, self.n_tokens)[index]
-        return found
-
-    def _range(self, start: int, stop: int) -> Array:
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts = []
-        while start < stop:
-            begin = int(self._starts[first])
-            parts.append(self._group(first)[0][start - begin : stop - begin])
-            first += 1
-            start = int(self._starts[first])
-        if len(parts) == 1:
-            return parts[0]
-        joined = np.concatenate([np.empty(0, ALL_DTYPES[self.dtype]), *parts])
-        joined.flags.writeable = False
-        return joined
-
-    def document(self, number: int) -> Array:
-        """Return the ids of a document."""
-        number = document_number(number, self.n_documents)
-        group = int(np.searchsorted(self._rows, number, side="right")) - 1
-        ids, offsets = self._group(group)
-        row = number - int(self._rows[group])
-        return ids[int(offsets[row]) : int(offsets[row + 1])]
-
-    def _group(self, group: int) -> tuple[Array, Array]:
-        cached = self._cached
-        if cached is None or cached[0] != group:
-            ids, offsets = self._read_group(group)
+    def _part(self, number: int) -> TokenReader:
+        if self._cached is None or self._cached[0] != number:
+            self._cached = None  # before another group is in memory
+            ids, offsets = self._read_group(number)
             ids.flags.writeable = False
-            cached = self._cached = (group, ids, offsets)
-        return cached[1], cached[2]
+            self._cached = (number, MappedTokens(self.path, ids, None, Borders(self.path, int(ids.size), offsets[1:])))
+        return self._cached[1]
 
-    def _groups(self) -> Iterator[tuple[Array, Array]]:
-        for group in range(self._rows.size - 1):
-            yield self._read_group(group)
-
-    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids in order, [up to `size`], holding one group in memory at a time."""
-        for ids, _ in self._groups():
-            for start in range(0, ids.size, size):
-                yield ids[start : start + size]
-
-    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:
-        """Yield blocks of up to `size` ids, each with the ends of documents."""
-        for ids, offsets in self._groups():
-            ends = offsets[1:].astype(np.int64)
-            found = 0
-            for start in range(0, max(ids.size, 1), size):
-                last = int(np.searchsorted(ends, min(start + size, ids.size), side="right"))
-                yield ids[start : start + size], ends[found:last] - start
-                found = last
-
-    def _blocks_with_ends(self) -> Iterator[tuple[Array, Array]]:
+    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:  # noqa: ARG002
         with self._reading():
             packed = LENGTHS_COLUMN in self._schema.names
         done = 0
-        for group, (ids, offsets) in enumerate(self._groups()):
+        for group in range(self._n_parts):
+            ids, offsets = self._read_group(group)
             ends = self._part_ends(group, offsets) if packed else offsets[1:]
             yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), ends + done
             done += ids.size

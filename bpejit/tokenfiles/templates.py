@@ -172,7 +172,7 @@ class MappedTokens(TokenReader):
         self.borders = borders
         self._ids = ids
         self._offset = offset
-        self._check_counts(self.dtype, self.n_tokens, self.n_documents)
+        self._check_description()
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -230,13 +230,6 @@ class MappedTokens(TokenReader):
                     yield np.frombuffer(data, self._ids.dtype)
         except OSError as cause:
             raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
-
-    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield blocks of `size` ids, each with the ends of documents."""
-        done = 0
-        for ids, ends in self._blocks_with_ends(size):
-            yield ids.copy(), None if ends is None else ends - done
-            done += ids.size
 
     def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield blocks that are valid until the next one, with the ends of documents as positions in the file."""
@@ -384,14 +377,9 @@ class MappedFormat(DescribedFormat):
                 f"`{path}` contains ids of {found.dtype.name} according to {found.stated_in}; expected {wanted}: omit the dtype"
             )
         ids = map_ids(path, size, found.dtype, offset=found.position)
-        if found.n_tokens not in (None, ids.size):
-            raise TokenFileError(
-                f"`{path}` has {ids.size} ids; expected {found.n_tokens}, the number in {found.stated_in}: copy all files of "
-                "the token file again, or encode the text again"
-            )
-        borders = found.borders
-        if borders is None:
-            borders = self.find_borders(path, fields, int(ids.size))
+        if found.n_tokens is not None:
+            MappedTokens(path, ids).check({"n_tokens": found.n_tokens}, found.stated_in)
+        borders = self.find_borders(path, fields, int(ids.size)) if found.borders is None else found.borders
         return MappedTokens(path, ids, fields, borders, found.position)
 
     def write_others(self, path: Path, fields: Description, ends: Path) -> None:

@@ -17,8 +17,9 @@ import bpejit
 from bpejit.errors import EngineError, OptionError, OutputError, SpecialTokenError
 from bpejit.jobs import job_folder as job_folder_module
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import held, job_folder, part_folder
+from bpejit.jobs.job_folder import held, part_folder
 from bpejit.jobs.job_options import parse_shard
+from bpejit.storage.outputs import job_folder
 from bpejit.tokenfiles import format_names, load_format
 
 END = "<|endoftext|>"

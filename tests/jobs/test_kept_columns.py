@@ -339,7 +339,7 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("a.parquet", {"keep_columns": ["idd"]}, "has no column `idd`.*`id`, `text`"),
     ("a.arrow", {"keep_columns": ["meta.other"]}, "has no column `meta.other`"),
     ("a.txt", {"keep_columns": ["id"]}, "is plain text, which has no columns"),
-    ("a.jsonl", {"keep_columns": ["id"], "format": "bin"}, "the format bin has no columns; expected parquet or arrow"),
+    ("a.jsonl", {"keep_columns": ["id"], "format": "bin"}, "the format bin has no rows; expected parquet or arrow"),
     ("a.jsonl", {"keep_columns": ["id"], "pack": 8}, "keep_columns is .*, and pack is 8"),
     ("a.jsonl", {"keep_columns": ["input_ids"]}, "name of a column that the format parquet writes itself"),
     ("a.jsonl", {"keep_columns": ["id", "id"]}, "'id' twice"),

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_490,
-    "package lines of code": 42_470,
-    "package tokens": 411_130,
+    "package lines": 69_690,
+    "package lines of code": 42_610,
+    "package tokens": 412_800,
     "tokens in a line of code": 9.7,
     "package modules": 326,
     "cli lines": 4_080,

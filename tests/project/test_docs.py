@@ -391,7 +391,7 @@ def test_data_sets_page(shell, monkeypatch):
 SHELL_EXAMPLES = {
     ("README.md", "console", 1): "tests/project/test_docs.py::test_readme_on_the_command_line",
     ("docs/large-corpora.md", "console", 1): "tests/project/test_docs.py::test_page_of_large_corpora",
-    ("docs/tokenfiles.md", "console", 1): "tests/project/test_docs.py::test_token_file_examples",
+    ("docs/tokenfiles.md", "console", 2): "tests/project/test_docs.py::test_token_file_examples",
     ("docs/large-corpora.md", "sh", 2): "tests/project/test_docs.py::test_page_of_large_corpora",
     ("docs/tutorial.md", "console", 8): "tests/project/test_docs.py::test_tutorial",
     ("docs/formats.md", "console", 1): "tests/project/test_docs.py::test_page_of_formats",
@@ -559,14 +559,15 @@ def test_files_that_pages_name_exist(page):
 def test_token_file_examples(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
     page = (ROOT / "docs" / "tokenfiles.md").read_text(encoding="utf-8")
-    (session,) = blocks(page, "console")
-    for line in session.splitlines():
-        assert invoke(*shlex.split(line.removeprefix("$ bpejit "))).exit_code == 0
+    for line in "".join(blocks(page, "console")).splitlines():
+        assert invoke(*shlex.split(line.removeprefix("$ bpejit "))).exit_code == 0, line
     ids = bpejit.load("tokenizer").encode_array((shell.folder / "demo" / "texts.txt").read_bytes())
-    (reading,) = blocks(page, "python")
+    reading, several = blocks(page, "python")
     names: dict[str, object] = {}
     exec(compile(reading, "docs/tokenfiles.md", "exec"), names)
     assert len(names["tokens"]) == ids.size
+    exec(compile(several, "docs/tokenfiles.md", "exec"), names)
+    assert 0 < len(names["tokens"]) < ids.size
 
 
 def test_token_file_page_lists_every_format():

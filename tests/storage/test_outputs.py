@@ -340,7 +340,7 @@ def test_description_without_hash_is_read(work):
     [
         ({"byte_order": "big"}, "byte_order is 'big'; expected 'little'"),
         ({"byte_order": None}, "byte_order is None"),
-        ({"vocab_size": 5}, "vocab_size is 5; expected 270, the size of the tokenizer's vocabulary"),
+        ({"vocab_size": 5}, "vocab_size is 5; expected 270 for `tokens.bin`: use the tokenizer"),
         ({"vocab_size": 1 << 20}, "vocab_size is 1048576; expected"),
         ({"ids_sha256": "abc"}, "ids_sha256 is 'abc'; expected a SHA-256"),
     ],

@@ -96,7 +96,7 @@ def save(path: Path, array: Any) -> None:
         (lambda path: save(path, np.empty(0, "<i8")), "0 numbers of int64"),
         (lambda path: save(path, [0, 2, 4]), "first and last number are 0 and 4; expected 0 and 3"),
         (lambda path: save(path, [1, 2, 3]), "first and last number are 1 and 3"),
-        (lambda path: save(path, [0, 1, 2, 3]), "has 3 documents; expected 2"),
+        (lambda path: save(path, [0, 1, 2, 3]), "n_documents is 3; expected 2, as in"),
     ],
 )
 def test_damaged_index(tmp_path: Path, damage: Any, message: str) -> None:

@@ -134,7 +134,7 @@ def test_llmc_counts_ids_with_31_bits(tmp_path: Path, monkeypatch: pytest.Monkey
         (b"", "begins with the numbers none"),
         (struct.pack("<3i", 20240520, 1, 1), "is not a token file of llm.c"),
         (struct.pack("<256i", 20240520, 2, 1, *[0] * 253) + b"\1\0", "begins with the numbers 20240520, 2"),
-        (struct.pack("<256i", 20240520, 1, 2, *[0] * 253) + b"\1\0", "has 1 ids; expected 2"),
+        (struct.pack("<256i", 20240520, 1, 2, *[0] * 253) + b"\1\0", "n_tokens is 1; expected 2"),
         (struct.pack("<256i", 20240520, 1, 1, *[0] * 253) + b"\1", "1 bytes of ids, which is not a multiple of 2"),
     ],
 )
@@ -304,7 +304,7 @@ def test_broken_datatrove_files(tmp_path: Path) -> None:
         open_tokens(tmp_path / "t.ds").verify()
     index.write_bytes(good)
     for text, message in (
-        ("gpt2|2\n7\n7 T", r"has 6 ids; expected 7, the number in .*metadata`"),
+        ("gpt2|2\n7\n7 T", r"n_tokens is 6; expected 7, as in .*metadata`"),
         ("gpt2|4\n3\n3 T", r"ids of uint32 according to .*; expected uint16"),
     ):
         metadata.write_text(text)
@@ -406,7 +406,7 @@ def test_damaged_lists(tmp_path: Path, name: str) -> None:
         with pytest.raises(TokenFileError, match=r"cannot be read: .*; expected a complete (Parquet|Arrow) file"):
             open_tokens(tmp_path / "t")
     write_table(pa.table({"input_ids": changed[:2]}, schema=schema), tmp_path / "t", name)
-    with pytest.raises(TokenFileError, match="has 3 tokens of uint16; expected 6"):
+    with pytest.raises(TokenFileError, match="n_tokens is 3; expected 6, as in"):
         open_tokens(tmp_path / "t")
 
 
@@ -539,7 +539,7 @@ def test_tokenizer_is_checked(tmp_path: Path, name: str) -> None:
     with pytest.raises(TokenFileError, match="vocab_size is 1000; expected 999"):
         open_tokens(tmp_path / "t", vocab_size=999)
     assert recognized_format(tmp_path / "t") is not None
-    with pytest.raises(TokenFileError, match=f"has the format {name} according to"):
+    with pytest.raises(TokenFileError, match=f"file_format is {name}; expected"):
         open_tokens(open_tokens(tmp_path / "t").path, format="bin")
 
 

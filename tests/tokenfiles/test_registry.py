@@ -55,6 +55,7 @@ class JsonLines:
     path: Path
     dtype: str = "uint32"
     bytes_read = vocab_size = tokenizer_sha256 = ids_sha256 = n_documents = None
+    has_hashes = False
 
     @property
     def ids(self) -> np.ndarray:

@@ -29,7 +29,7 @@ from helpers.t2t import STORED, TEXTS, write_text
 
 import bpejit
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError
-from bpejit.jobs.job_folder import job_folder
+from bpejit.storage.outputs import job_folder
 from bpejit.subword import SubwordTextEncoder
 from bpejit.t2t.datagen.generation import GenerationReport
 from bpejit.t2t.datagen.problem_files import load_problem
