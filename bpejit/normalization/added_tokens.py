@@ -56,14 +56,16 @@ class TokenFinder:
             if flags.lstrip:
                 while start > done and text[start - 1] in WHITE_SPACE:
                     start -= 1
+                start = max(start, done)
             if flags.rstrip:
                 while end < len(text) and text[end] in WHITE_SPACE:
                     end += 1
             if done < start:
                 parts.append((done, start, None))
-            parts.append((start, end, token))
-            # Not the maximum: a token of white space is found again within white space stripped with another token.
-            done = end
+            # A token of white space is found again within white space stripped with another token, unless it strips that, too.
+            if start < end:
+                parts.append((start, end, token))
+            done = end  # not the maximum
         if done != len(text):
             parts.append((done, len(text), None))
         return parts

@@ -125,6 +125,8 @@ class TextPipeline:
         # Texts that certainly have none of them lack what is left of each without spaces.
         self._changed = StringFinder([content.strip(f" {self._space}").encode() or b" " for content in changed.values()])
         self._plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
+        # Tokens that are found after normalization are found in the text itself, if that changes neither.
+        self._strips = not later or not (changed or self._normalizer.space or self._prepends)
         unchanged = [_bytes(text) for text in added_tokens if text not in changed]
         if self._splitter is not None and self._leaves_text(symbols) and not overlap(first, later):
             self.direct = Splitter(self._splitter.pattern, unchanged)
@@ -141,7 +143,7 @@ class TextPipeline:
     def _leaves_text(self, symbols: Symbols | None) -> bool:
         """Return True if there is text that the pipeline only splits, and it can be recognized."""
         inserts = self._prefix or self._prepends
-        if symbols is None and (inserts or self.changes_added or not self._plain):
+        if symbols is None and (inserts or self.changes_added):
             return False
         if inserts and self._known is not None and not self._known(b" ", None).all():
             return False
@@ -203,7 +205,8 @@ class TextPipeline:
             return None
         if self._spacing is not None:
             return self._spacing.encoded(data)
-        if self._has_space(data):
+        marked = self._has_space(data)
+        if marked:
             if self._spaced:
                 return None
             data = data.replace(self._space.encode(), b" ")
@@ -212,7 +215,9 @@ class TextPipeline:
         if self._cuts:
             return data
         if next(iter(self._added.spans(data)), None) is not None:
-            return self._with_spaces(data) if self._plain and not self._spaced else None
+            if self._spaced or not (self._plain or (self._strips and not marked)):
+                return None
+            return self._with_spaces(data) if self._plain else self._stripped(data)
         prefixed = self._prefixed(data, first=True)
         # An added token could begin with the space that is inserted.
         return None if self._spaced and prefixed != data else prefixed
@@ -234,6 +239,23 @@ class TextPipeline:
             parts += self._prefixed(data[done:start], first=not done), data[start:end]
             done = end
         return b"".join([*parts, self._prefixed(data[done:], first=not done)])
+
+    def _stripped(self, data: bytes) -> bytes | None:
+        """Return the same without the white space that added tokens strip; None if other tokens would be found in it."""
+        text = data.decode("utf-8", "surrogateescape")
+        parts: list[bytes] = []
+        places: list[tuple[int, int]] = []
+        n_bytes = 0
+        for first, after, token in self._raw.spans(text):
+            within = [(0, 0, token)] if token else self._normalized.spans(text[first:after])
+            for start, end, found in within:
+                part = found or self._prefixed(_bytes(text[first + start : first + end]), first=first + start == 0)
+                if found:
+                    places.append((n_bytes, n_bytes + len(part)))
+                parts.append(part)
+                n_bytes += len(part)
+        stripped = b"".join(parts)
+        return stripped if [*self._added.spans(stripped)] == places else None
 
     def run(self, data: bytes, cut: int | None = None) -> tuple[Array, Array]:
         """Normalize and split a text.

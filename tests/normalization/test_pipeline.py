@@ -8,8 +8,12 @@ import unicodedata
 import numpy as np
 import pytest
 from conftest import small
-from hypothesis import given, strategies as st
+from helpers import huggingface as hf
+from hypothesis import assume, given, settings, strategies as st
 
+from bpejit.encoding.encoder import Encoder
+from bpejit.errors import TokenizerFormatError
+from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.normalization.added_tokens import is_word, overlap
 from bpejit.normalization.alignment import AlignedText, one_to_one
@@ -163,6 +167,42 @@ def test_overlap(one, other):
     }
     shorter = min(len(text) for text in joined)
     assert overlap([one], [other]) == (shorter < len(one) + len(other) or one in other or other in one)
+
+
+STRIPPING = ["<a>", "<b>", "<<a>", "a><", "\n", "  "]
+
+FLAGS = st.fixed_dictionaries({name: st.booleans() for name in ("single_word", "lstrip", "rstrip", "normalized")})
+
+
+@settings(deadline=None)
+@given(
+    tokens=st.dictionaries(st.sampled_from(STRIPPING), FLAGS, min_size=1, max_size=3),
+    texts=st.lists(st.lists(st.sampled_from([*STRIPPING, " ", "\u3000", "\x1c", "ab", "é", ">"]), max_size=9), max_size=9),
+)
+def test_white_space_beside_added_tokens(tokens, texts):
+    content = hf.tokenizer_json(added=tuple(hf.added_token(text, **flags) for text, flags in tokens.items()))
+    try:
+        encoder = Encoder(model_from_json(content))
+    except TokenizerFormatError:
+        assume(False)
+    theirs = tokenizers.Tokenizer.from_str(hf.dumped(content))
+    for text in map("".join, texts):
+        try:
+            expected = theirs.encode(text).ids
+        except BaseException as error:
+            assert "bad split" in str(error), error  # noqa: PT017
+            continue
+        assert encoder.encode(text).tolist() == encoder.encode_batch([text]).ids.tolist() == expected, text
+
+
+def test_text_with_stripping_tokens_is_encoded_together():
+    """The pipeline by itself takes ten times as long."""
+    strip = hf.added_token("<a>", lstrip=True, rstrip=True), hf.added_token("<b>", normalized=True, rstrip=True)
+    pipeline = Encoder(model_from_json(hf.tokenizer_json(added=strip))).splitter
+    assert pipeline.rewrite("a b <a> \u3000c<b>\n\nd <b".encode()) == b"a b<a>c<b>d <b"
+    crossing = hf.added_token("<a>", lstrip=True), hf.added_token("b<a>")
+    pipeline = Encoder(model_from_json(hf.tokenizer_json(added=crossing))).splitter
+    assert pipeline.rewrite(b"b <a>") is None, "there would be another token"
 
 
 BERT = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
