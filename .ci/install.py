@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -120,6 +121,12 @@ def install(folder: Path, *arguments: str) -> None:
         raise SystemExit(f"pip failed with status {status}; all of its output is in {log}")
 
 
+def dependencies() -> list[str]:
+    """Return what the package alone depends on, from `pyproject.toml`, which Python 3.10 cannot parse by itself."""
+    (block,) = re.findall(r"^dependencies = \[\n(.*?)^\]", PROJECT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [found[1] for found in re.findall(r"^ *(['\"])(.+?)\1,", block, re.MULTILINE)]
+
+
 def create(folder: Path) -> None:
     """Create the environment, with the package alone."""
     try:
@@ -137,7 +144,12 @@ def create(folder: Path) -> None:
     )
     if int(version.stdout.partition(".")[0]) < 23:  # some of which cannot make editable installations
         install(folder, "--upgrade", "pip")
-    install(folder, "--editable", ".")
+    # Building the package takes a fifth of the time, on one processor, as does the rest.
+    with ThreadPoolExecutor() as both:
+        steps = [dependencies(), ["--no-deps", "--editable", "."]]
+        running = [both.submit(install, folder, *arguments) for arguments in steps]
+    for one in running:
+        one.result()
 
 
 def extend(folder: Path, extras: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import shlex
 import sys
@@ -68,6 +69,14 @@ def test_commands_have_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_lines_of_pip(line: str, step: tuple[str, float] | None) -> None:
     assert script("install").step_of(line) == step
+
+
+def test_dependencies_are_those_of_the_package() -> None:
+    def characters(one: str) -> list[str]:  # the tool that builds the package changes their order
+        return sorted(one.replace("'", '"'))
+
+    required = [one for one in importlib.metadata.requires("bpejit") or [] if "extra ==" not in one]
+    assert list(map(characters, script("install").dependencies())) == list(map(characters, required))
 
 
 def test_steps_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
