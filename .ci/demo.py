@@ -22,7 +22,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = "prose.txt", "code.txt", "cjk.txt"
-RUNS = 5
+RUNS = 3
 WIDTH = 76
 """Characters of a command in a line."""
 
