@@ -42,7 +42,8 @@ def step_of(line: str) -> tuple[str, float] | None:
     if line.startswith("Collecting "):
         return f"looking for {re.split('[<>=!~;, (]', line[11:].strip())[0]}", 0.0
     if line.startswith("Installing collected packages:"):
-        return f"writing {line.count(',') + 1} packages", LARGE
+        n = line.count(",") + 1
+        return f"writing {n} package{'s' if n > 1 else ''}", LARGE
     return None
 
 
@@ -144,12 +145,14 @@ def create(folder: Path) -> None:
     )
     if int(version.stdout.partition(".")[0]) < 23:  # some of which cannot make editable installations
         install(folder, "--upgrade", "pip")
-    # Building the package takes a fifth of the time, on one processor, as does the rest.
-    with ThreadPoolExecutor() as both:
-        steps = [dependencies(), ["--no-deps", "--editable", "."]]
-        running = [both.submit(install, folder, *arguments) for arguments in steps]
-    for one in running:
-        one.result()
+    # pip takes ten seconds on one processor for Numba and NumPy, and as long for the others, which have no package in common
+    # with these, and the package itself.
+    large = [one for one in dependencies() if one.startswith(("numba", "numpy"))]
+    with ThreadPoolExecutor() as beside:
+        running = beside.submit(install, folder, *large)
+        install(folder, *(one for one in dependencies() if one not in large))
+        install(folder, "--no-deps", "--editable", ".")
+        running.result()
 
 
 def extend(folder: Path, extras: list[str]) -> None:
