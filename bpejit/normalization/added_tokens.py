@@ -80,6 +80,13 @@ def is_word(character: str, unicode: str | None = None) -> bool:
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Return True if an occurrence of a string in `first` can overlap an occurrence of a string in `second`."""
     strings = [[one.encode("utf-8", "surrogatepass") for one in kind] for kind in (first, second)]
-    return all(strings) and any(
-        any(map(SpecialTokenFinder(ones).may_contain, others)) for ones, others in (strings, reversed(strings))
+    return all(strings) and any(_may_begin_in(ones, others) for ones, others in (strings, reversed(strings)))
+
+
+def _may_begin_in(ones: list[bytes], others: list[bytes]) -> bool:
+    """Return True if one of `ones` is contained in one of `others`, or begins where it ends."""
+    # One search with a byte that no string has: there may be 1,500 strings, and a call of the finder takes some 20 µs.
+    heads = {one[:end] for one in ones for end in range(1, len(one) + 1)}
+    return SpecialTokenFinder(ones).may_contain(b"\xff".join(others)) or any(
+        other[start:] in heads for other in others for start in range(len(other))
     )
