@@ -62,7 +62,7 @@ def store_parsed(content: bytes, model: Model, notes: dict[str, Any]) -> None:
     name = _file_name(content)
     if name is None:
         return
-    assert model.sha256  # computed once
+    model.sha256  # noqa: B018 - is stored with the model, also where assertions are off
     cache.write(name, pickle.dumps((model, notes), protocol=4), cache.ENCODERS)
 
 
