@@ -145,8 +145,8 @@ def create(folder: Path) -> None:
     )
     if int(version.stdout.partition(".")[0]) < 23:  # some of which cannot make editable installations
         install(folder, "--upgrade", "pip")
-    # pip takes ten seconds on one processor for Numba and NumPy, and as long for the others, which have no package in common
-    # with these, and the package itself.
+    # Two runs of pip at a time, each of which takes ten seconds of one processor. No package is in both: what Numba and NumPy
+    # depend on, nothing else does.
     large = [one for one in dependencies() if one.startswith(("numba", "numpy"))]
     with ThreadPoolExecutor() as beside:
         running = beside.submit(install, folder, *large)

@@ -125,8 +125,11 @@ input_argument = path_argument(
 tokenizer_argument = path_argument("tokenizer_path", "TOKENIZER")
 
 
-one_or_list = lambda _ctx, _param, values: values[0] if len(values) == 1 else list(values)  # noqa: E731
-tokens_argument = functools.partial(path_argument, metavar="TOKENS...", nargs=-1, required=True, callback=one_or_list)
+def _one_or_list(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> Paths:
+    return values[0] if len(values) == 1 else list(values)
+
+
+tokens_argument = functools.partial(path_argument, metavar="TOKENS...", nargs=-1, required=True, callback=_one_or_list)
 
 Paths = str | list[str]
 """What a function receives for TOKENS."""

@@ -25,10 +25,7 @@ from bpejit.jobs.job_folder import (
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_records import (
-    CHECKPOINT_FORMAT,
-    complete_checkpoints,
-)
+from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Left, Store

@@ -35,10 +35,7 @@ from bpejit.jobs.job_folder import (
     sealed,
     unsealed,
 )
-from bpejit.jobs.job_records import (
-    checked_checkpoint,
-    identify_part,
-)
+from bpejit.jobs.job_records import checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store

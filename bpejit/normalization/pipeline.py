@@ -426,9 +426,8 @@ class TextPipeline:
             window = before.decode() + following
         except UnicodeDecodeError:
             return False
-        if STARTS.match(following) is None or self._has_space(window.encode()):
-            return False
-        return self._is_unchanged(window.encode())
+        data = window.encode()
+        return STARTS.match(following) is not None and not self._has_space(data) and self._is_unchanged(data)
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.
