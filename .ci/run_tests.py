@@ -140,6 +140,9 @@ def run_group(
         command = [python, "-m", "pytest", "-m", chosen, f"--junitxml={report}", *arguments, *group.files]
         if not group.services and shutil.which("nice"):  # the group with a cluster takes longest, and would end last
             command = ["nice", "-n", "5", *command]
+        temporary = Path(folder, "tmp")  # of one pytest: in a common folder, two that end together remove the same and fail
+        temporary.mkdir()
+        environment = {**environment, "PYTEST_DEBUG_TEMPROOT": str(temporary)}
         display.begin(group.name, output)
         with output.open("wb") as file:
             status = subprocess.run(command, cwd=ROOT, env=environment, stdout=file, stderr=file, check=False).returncode

@@ -59,9 +59,15 @@ def test_running_groups_are_shown(run_tests: ModuleType, tmp_path: Path, capsys:
 def test_failures_are_counted_and_shown(tmp_path: Path) -> None:
     """A failed test, one that does not finish, and files without selected tests."""
     tests = tmp_path / "tests"
+    writes = """from pathlib import Path
+def test_a(tmp_path): Path(__file__ + ".folder").write_text(str(tmp_path.parent.parent))"""
     for name, body in {
-        "good/test_a.py": "def test_a(): pass",
-        "bad/test_b.py": "import pytest\n@pytest.mark.skip(reason='too cold')\ndef test_b(): pass\ndef test_c(): assert 1 > 2",
+        "good/test_a.py": writes,
+        "bad/test_b.py": f"""import pytest
+{writes}
+@pytest.mark.skip(reason='too cold')
+def test_b(): pass
+def test_c(): assert 1 > 2""",
         "gone/test_d.py": "import os\ndef test_d(): os._exit(3)",
         "none/test_e.py": "",
     }.items():
@@ -77,11 +83,14 @@ def test_failures_are_counted_and_shown(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 1, done.stderr
     assert any(line.startswith("tests/good ") and "1 passed,   0 skipped,  0 failed" in line for line in lines)
-    assert any(line.startswith("tests/bad ") and "0 passed,   1 skipped,  1 failed" in line for line in lines)
+    assert any(line.startswith("tests/bad ") and "1 passed,   1 skipped,  1 failed" in line for line in lines)
     assert "pytest did not finish, status 3:" in lines
     assert any("assert 1 > 2" in line for line in lines)
     assert not any(line.startswith("tests/none ") for line in lines)
     assert {line for line in lines if line.startswith("running ")} == {
         f"running tests/{name} ..." for name in ("good", "bad", "gone", "none")
     }
-    assert lines[-2:] == ["1 skipped: too cold", "1 passed, 2 failed"]
+    assert lines[-2:] == ["1 skipped: too cold", "2 passed, 2 failed"]
+    folders = [file.read_text(encoding="utf-8") for file in tests.rglob("*.folder")]
+    assert len(set(folders)) == 2  # each process has its own temporary folder
+    assert not any(Path(folder).exists() for folder in folders)
