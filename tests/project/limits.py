@@ -4,14 +4,14 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 69_690,
-    "package lines of code": 42_610,
-    "package tokens": 412_800,
+    "package lines": 72_100,
+    "package lines of code": 44_050,
+    "package tokens": 427_000,
     "tokens in a line of code": 9.7,
-    "package modules": 326,
-    "cli lines": 4_080,
-    "cli modules": 19,
-    "layers": 21,
+    "package modules": 340,
+    "cli lines": 4_200,
+    "cli modules": 20,
+    "layers": 22,
     "modules in no layer": 0,
     "imports around the layers": 0,
     "folders that import each other": 0,
