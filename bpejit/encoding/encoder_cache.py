@@ -11,6 +11,7 @@ with a check of its content, so a damaged one is ignored and written again.
 from __future__ import annotations
 
 import hashlib
+import marshal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
     specials = list(zip(model.special_tokens, model.special_tokens.values(), is_token, strict=True))
     code += fingerprint.of_machine() + fingerprint.of_sources()
     parts = (code, source or model.sha256, model.ignore_merges, cache_bytes, specials)
-    digest = hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16)
+    digest = hashlib.blake2b(marshal.dumps(parts, 2), digest_size=16)  # version 2: equal bytes for equal values
     return f"encoder-{digest.hexdigest()}.tables"
 
 

@@ -176,19 +176,21 @@ def recognize(path: StrPath) -> tuple[str, Path]:
         if located is not None:
             return found.name, located
     head = read_head(location)
-    content = None
-    if head.lstrip()[:1] == b"{":
-        from bpejit.formats.packed_vocabulary import parse_large  # not at the top: it loads kernels
-
-        data = read_tokenizer_file(location)
-        content = parse_large(data, hook=dict) or parse_json(data, location, error=TokenizerFormatError)
-    for found in candidates:
-        if found.recognizes(head, content):
-            return found.name, location
+    for content in _contents(location, head):
+        for found in candidates:
+            if found.recognizes(head, content):
+                return found.name, location
     kind = other_kind(location, head)
     raise TokenizerFormatError(
         f"`{location}` is {kind or 'in no known format'}; expected {_expected(candidates)}: pass the path of one of these"
     )
+
+
+def _contents(location: Path, head: bytes) -> Iterator[Any]:
+    """Yield None, for those that know a file by its first bytes, and then the content of a JSON object."""
+    yield None
+    if head.lstrip()[:1] == b"{":
+        yield parse_json(read_tokenizer_file(location), location, error=TokenizerFormatError)
 
 
 def other_kind(path: Path, head: bytes) -> str | None:

@@ -88,7 +88,7 @@ class TokenizerFormat(ABC):
         head : bytes
             The first `HEAD_BYTES` of the file, decompressed.
         content
-            The parsed file if it is a JSON object, and None otherwise.
+            None at first, and then the parsed file if it is a JSON object.
         """
         return False
 

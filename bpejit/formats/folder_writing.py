@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,10 @@ class FolderFormat(TokenizerFormat):
         return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
 
 
+_BEGIN = re.compile(rb'\s*\{\s*"version"\s*:\s*"[^"]*"\s*,\s*"truncation"\s*:')
+"""The first two fields of every `tokenizer.json` that `tokenizers` writes."""
+
+
 class HuggingFaceFormat(TokenizerFormat):
     """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
 
@@ -98,9 +103,9 @@ class HuggingFaceFormat(TokenizerFormat):
     writable = True
     has_tokenizer_json = True
 
-    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
-        """Return True for an object with a model."""
-        return isinstance(content, dict) and isinstance(content.get("model"), dict)
+    def recognizes(self, head: bytes, content: Any) -> bool:
+        """Return True for an object with a model, or one that begins as `tokenizers` writes it: large files are parsed once."""
+        return _BEGIN.match(head) is not None or (isinstance(content, dict) and isinstance(content.get("model"), dict))
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file."""

@@ -8,7 +8,7 @@ adds are in `Model.template`.
 
 from __future__ import annotations
 
-import hashlib
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +50,7 @@ from bpejit.normalization.json_fields import Fields, canonical, refused, unsuppo
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template, read_flags
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
+from bpejit.storage.hashes import file_sha256
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.utf8 import has_surrogates
 
@@ -77,19 +78,21 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
     file = Path(path)
     if file.is_dir():
         file = file / TOKENIZER_FILE
-    data = read_tokenizer_file(file)
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     beside = file.parent if with_settings and has_settings(file.parent) else None
     settings = () if beside is None else settings_bytes(beside)
-    described = repr((hashlib.sha256(data).hexdigest(), unicode, settings)).encode()
-    stored = load_stored(described)
+    state = _state_of(file)
+    described = b"" if state is None else repr((file_sha256(file), unicode, settings)).encode()
+    stored = None if state is None else load_stored(described)
+    data = b"" if stored is not None else read_tokenizer_file(file)
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     try:
         if stored is not None:
             model, _ = stored
         else:
             model = _parse(data, file, beside, unicode)
-            store_parsed(described, model, {})
+            if state is not None and _state_of(file) == state:
+                store_parsed(described, model, {})
         if beside is not None:
             warn_of_rebuilt(model, file, class_of(beside))
         return model
@@ -97,6 +100,14 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
         if error.args[0].startswith(tuple(f"`{file.parent / name}`" for name in (file.name, *SETTINGS_FILES))):
             raise
         raise TokenizerFormatError(f"`{file}`: {error}") from error
+
+
+def _state_of(file: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file is written; None if it cannot be read twice."""
+    if not os.access(file, os.R_OK) or not file.is_file():
+        return None
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:

@@ -50,7 +50,7 @@ _MODULES = (
 def load_stored(content: bytes) -> tuple[Model, dict[str, Any]] | None:
     """Return the model and the notes that are stored for the content of a file, or None."""
     name = _file_name(content)
-    data = None if name is None else cache.read(name, cache.ENCODERS)
+    data = None if name is None else cache.read(name, cache.ENCODERS, lambda n_bytes: memoryview(np.empty(n_bytes, np.uint8)))  # type: ignore[arg-type]
     found: tuple[Model, dict[str, Any]] | None = None if data is None else pickle.loads(data)
     return found
 

@@ -30,12 +30,12 @@ from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
 from bpejit.jobs.final_files import FinalFiles
-from bpejit.jobs.job_folder import file_sha256
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, Totals
 from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths, read_closed
 from bpejit.storage.files import StrPath
+from bpejit.storage.hashes import file_sha256
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import choose_dtype

@@ -16,10 +16,11 @@ import numpy as np
 
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns
-from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
+from bpejit.jobs.job_folder import damaged, read_record, write_record
 from bpejit.jobs.output_files import FINAL
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
+from bpejit.storage.hashes import file_sha256
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter

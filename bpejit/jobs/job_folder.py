@@ -100,22 +100,6 @@ def unsealed(data: bytes, *, strict: bool = False) -> dict[str, Any] | None:
     return fields if seal == hashlib.sha256(json.dumps(fields).encode("ascii")).hexdigest() else None
 
 
-def file_sha256(path: Path, stop: int | None = None, start: int = 0) -> str:
-    """Return the hash of a file, or of the bytes `start:stop`.
-
-    Raises
-    ------
-    OSError
-    """
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        file.seek(start)
-        while data := file.read(_HASHED_BYTES if stop is None else min(_HASHED_BYTES, stop - start)):
-            digest.update(data)
-            start += len(data)
-    return digest.hexdigest()
-
-
 def damaged(path: Path | str, *, folder: Path | str) -> OutputError:
     """Return the error for a file of an unfinished job that is not what was written."""
     return OutputError(

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.jobs.job_folder import GrowingFile, damaged, file_sha256
+from bpejit.jobs.job_folder import GrowingFile, damaged
 from bpejit.packed_tokens import pack_tokens
+from bpejit.storage.hashes import file_sha256
 from bpejit.tokenfiles.mapping import EndReader, read_ends
 
 END_DTYPE = np.dtype("<i8")

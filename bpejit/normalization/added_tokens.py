@@ -7,13 +7,12 @@ from functools import cache
 
 import numpy as np
 
+from bpejit import splitting
 from bpejit.normalization.normalizers import WHITE_SPACE
 from bpejit.normalization.pipeline_config import TokenFlags
-from bpejit.splitting.character_classes import set_boundaries
-from bpejit.splitting.regex_syntax import Chars
 from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder
 
-_WORD = Chars(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]")
+_WORD = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]"
 
 
 class TokenFinder:
@@ -74,7 +73,10 @@ class TokenFinder:
 @cache
 def is_word(character: str, unicode: str | None = None) -> bool:
     """Return True if a character is part of a word in a version of Unicode; `character` may be empty."""
-    return character != "" and bool(np.searchsorted(set_boundaries(_WORD, unicode), ord(character), side="right") & 1)
+    if not character:
+        return False
+    boundaries = splitting.set_boundaries(splitting.Chars(_WORD), unicode)
+    return bool(np.searchsorted(boundaries, ord(character), side="right") & 1)
 
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:

@@ -9,8 +9,8 @@ from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import regex
 
+from bpejit import splitting
 from bpejit.arrays import starts_of
 from bpejit.errors import PatternError
 from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, one_to_one, repeated
@@ -28,7 +28,6 @@ from bpejit.normalization.unicode_forms import (
     normalized,
     removed_characters,
 )
-from bpejit.splitting import PRESETS, compile_pattern, from_oniguruma, to_oniguruma
 from bpejit.splitting.pattern import SplitPattern
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
 from bpejit.utf8 import code_points, widths
@@ -157,7 +156,7 @@ def _read_changes(fields: Fields, unicode: str | None) -> Iterator[Change]:
                 yield _removal("controls")
                 yield Change(partial(_translated, _SPACES), lambda text: one_to_one(len(text)))
             if parts:
-                yield Change(partial(_CHINESE.sub, r" \g<0> "), _parted_sources)
+                yield Change(partial(_chinese().sub, r" \g<0> "), _parted_sources)
             if lowers if strips is None else strips:
                 yield _form("NFD")
                 yield _removal("accents")
@@ -181,11 +180,16 @@ _LOWER = Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LON
 
 _SPACES = dict.fromkeys(map(ord, WHITE_SPACE), " ")
 
-_CHINESE = re.compile(
+_CHINESE = (
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f\U0002b920-\U0002ceaf"
     "\U0002f800-\U0002fa1f]"
 )
 """The characters around which `BertNormalizer` puts spaces."""
+
+
+@cache
+def _chinese() -> re.Pattern[str]:
+    return re.compile(_CHINESE)
 
 
 def _form(form: Form) -> Change:
@@ -209,7 +213,7 @@ def _translated(table: Mapping[int, str | None], text: str) -> str:
 
 def _parted_sources(text: str) -> Sources:
     counts = np.ones(len(text), np.int64)
-    counts[[found.start() for found in _CHINESE.finditer(text)]] = 3
+    counts[[found.start() for found in _chinese().finditer(text)]] = 3
     return repeated(counts)
 
 
@@ -311,7 +315,7 @@ class Finder:
     @cached_property
     def compiled(self) -> SplitPattern:
         """The compiled pattern. A text is rarely searched for the pattern of Llama's space, which takes 30 ms to compile."""
-        return compile_pattern(self.source, unicode=self._unicode)
+        return splitting.compile_pattern(self.source, unicode=self._unicode)
 
     def checked(self) -> Finder:
         """Return the finder of a pattern that may have errors, after compiling it."""
@@ -373,8 +377,8 @@ def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder
         raise refused(path, f"has {len(literal + onig)} characters; expected at most {_LONGEST}", "use another pattern")
     try:
         if literal:
-            return Finder(_no_name(regex.escape(literal)), unicode=unicode)
-        return Finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode).checked()
+            return Finder(_no_name(re.escape(literal)), unicode=unicode)
+        return Finder(_preset(onig) or _no_name(splitting.from_oniguruma(onig, unicode=unicode)), unicode=unicode).checked()
     except PatternError as error:
         raise refused(path, f"cannot be read: {error}", "use another pattern") from error
 
@@ -386,7 +390,7 @@ def _no_name(source: str) -> str:
 
 def _preset(onig: str) -> str | None:
     """Return the pattern of the preset whose translation to Oniguruma is `onig`, or None."""
-    for source in PRESETS.values():
+    for source in splitting.PRESETS.values():
         if isinstance(source, str) and source[:_ALIKE] == onig[:_ALIKE] and _exported(source) == onig:
             return source
     return None
@@ -395,6 +399,6 @@ def _preset(onig: str) -> str | None:
 @cache
 def _exported(source: str) -> str | None:
     try:
-        return to_oniguruma(source)
+        return splitting.to_oniguruma(source)
     except PatternError:
         return None

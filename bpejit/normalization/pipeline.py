@@ -26,7 +26,7 @@ from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.normalization.pretokenizers import PREFIX_SPACE, WHOLE, make_pretokenizer
 from bpejit.normalization.symbol_marks import SymbolMarks
 from bpejit.normalization.symbols import Symbols
-from bpejit.normalization.unicode_forms import STARTS
+from bpejit.normalization.unicode_forms import starts_anew
 from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.presets import stages_of
 from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder
@@ -102,12 +102,13 @@ class TextPipeline:
         self._prefix = self._pretokenizer.prefix
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
-        self._raw = TokenFinder({text: (_bytes(text), flags) for text, flags in first.items()}, unicode=unicode)
+        encoded = {text: text.encode("utf-8", "surrogateescape") for text in added_tokens}
+        self._raw = TokenFinder({text: (encoded[text], flags) for text, flags in first.items()}, unicode=unicode)
         with text_limits(sum(map(len, later)), regex_timeout):
             change = self._normalizer if self._spacing is None else lambda text: text
             contents = {text: change(AlignedText(text)).text for text in later}
         _check_contents(contents)
-        normalized = {contents[text]: (_bytes(text), flags) for text, flags in later.items()}
+        normalized = {contents[text]: (encoded[text], flags) for text, flags in later.items()}
         self._normalized = TokenFinder(normalized, unicode=unicode)
         # Patterns of `Metaspace` divide text in which a space is a space.
         patterns = self._pretokenizer.patterns if self._pretokenizer.space in ("", self._space) else None
@@ -127,7 +128,7 @@ class TextPipeline:
         self._plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
         # Tokens that are found after normalization are found in the text itself, if that changes neither.
         self._strips = not later or not (changed or self._normalizer.space or self._prepends)
-        unchanged = [_bytes(text) for text in added_tokens if text not in changed]
+        unchanged = [token for text, token in encoded.items() if text not in changed]
         if self._splitter is not None and self._leaves_text(symbols) and not overlap(first, later):
             self.direct = Splitter(self._splitter.pattern, unchanged)
         # Text may be cut where it is divided, if no space is inserted before what follows.
@@ -135,10 +136,10 @@ class TextPipeline:
         self._cuts = self.direct is not None and self._plain and not joins
         self._added = StringFinder(unchanged)
         self._spaced = any(" " in text or (self._space and self._space in text) for text in added_tokens)
-        self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self._cuts else first))
+        self.special_tokens = tuple(encoded.values() if self._cuts else map(encoded.__getitem__, first))
         self._finder = self.direct.finder if self.direct is not None and self._cuts else SpecialTokenFinder(self.special_tokens)
         self._margin = max(4, self._finder.longest)
-        self._cut_after = _find_cut_tokens(first, unicode)
+        self._cut_after = frozenset(map(encoded.__getitem__, _cut_tokens(first, unicode)))
 
     def _leaves_text(self, symbols: Symbols | None) -> bool:
         """Return True if there is text that the pipeline only splits, and it can be recognized."""
@@ -249,7 +250,9 @@ class TextPipeline:
         for first, after, token in self._raw.spans(text):
             within = [(0, 0, token)] if token else self._normalized.spans(text[first:after])
             for start, end, found in within:
-                part = found or self._prefixed(_bytes(text[first + start : first + end]), first=first + start == 0)
+                part = found or self._prefixed(
+                    text[first + start : first + end].encode("utf-8", "surrogateescape"), first=first + start == 0
+                )
                 if found:
                     places.append((n_bytes, n_bytes + len(part)))
                 parts.append(part)
@@ -427,7 +430,7 @@ class TextPipeline:
         except UnicodeDecodeError:
             return False
         data = window.encode()
-        return STARTS.match(following) is not None and not self._has_space(data) and self._is_unchanged(data)
+        return starts_anew(following) and not self._has_space(data) and self._is_unchanged(data)
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.
@@ -472,15 +475,9 @@ def _check_contents(contents: Mapping[str, str]) -> None:
         seen[content] = text
 
 
-def _find_cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> frozenset[bytes]:
-    """Return the tokens after which the text may be cut."""
+def _cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> Iterator[str]:
+    """Yield the tokens after which the text may be cut."""
     words = any(flags.single_word for flags in first.values())
-    return frozenset(
-        _bytes(text)
-        for text, flags in first.items()
-        if not (flags.single_word or flags.rstrip or (words and is_word(text[-1], unicode)))
-    )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    for text, flags in first.items():
+        if not (flags.single_word or flags.rstrip or (words and is_word(text[-1], unicode))):
+            yield text

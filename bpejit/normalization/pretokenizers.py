@@ -6,20 +6,16 @@ run step by step through the `regex` package.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import regex
-
+from bpejit import splitting
 from bpejit.normalization.alignment import AlignedText, Change, Sources, Span
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
 from bpejit.normalization.normalizers import MAP_BYTES, WHITE_SPACE, Finder, read_pattern, replacement
-from bpejit.splitting import PRESETS, avoids, covers_all_text
-from bpejit.splitting.character_classes import members, written_ranges
-from bpejit.splitting.regex_syntax import Chars
-from bpejit.splitting.unicode_versions import read_ranges
 
 SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer, Sequence"
 
@@ -149,7 +145,7 @@ def make_pretokenizer(value: Any, *, mapped: bool, space: str = "", unicode: str
                 patterns = None if number else patterns
             if step.change is not None:
                 steps.append(step.change)
-            if step.finder is None or (space and step.finder.source == regex.escape(" ")):
+            if step.finder is None or (space and step.finder.source == re.escape(" ")):
                 continue  # there are no spaces
             steps.append(partial(_split, step.finder, step.behavior, step.invert))
             pattern, removes = (step.pattern, False) if step.pattern else _isolating(step, step.finder, unicode)
@@ -182,7 +178,7 @@ def _read_steps(fields: Fields, unicode: str | None) -> Iterator[_Step]:
             if prefix:
                 yield _Step(prefix="always", change=PREFIX_SPACE)
             if use_regex:
-                yield _Step(Finder(str(PRESETS["gpt2"]), unicode=unicode))
+                yield _Step(Finder(str(splitting.PRESETS["gpt2"]), unicode=unicode))
             yield _Step(change=MAP_BYTES)
         case "Split":
             finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
@@ -205,7 +201,7 @@ def _read_steps(fields: Fields, unicode: str | None) -> Iterator[_Step]:
             if scheme != "never":
                 yield _Step(prefix="first" if scheme == "first" else "always", change=prefix_of(mark))
             if splits:
-                finder = Finder(regex.escape(mark), unicode=unicode)
+                finder = Finder(re.escape(mark), unicode=unicode)
                 yield _Step(finder, "MergedWithNext", pattern=" [^ ]*|[^ ]+")
         case "Whitespace":
             yield _Step(Finder(rf"[{_WORD}]+|[^{_WORD}{_SPACE}]+", unicode=unicode), "Removed", True)
@@ -228,11 +224,11 @@ def _behavior(fields: Fields, **default: str) -> str:
 @cache
 def _punctuation() -> str:
     # A fixed version: characters that are added later must not become punctuation with a later `regex` package.
-    inside = members(Chars(r"[\p{P}$+<=>^`|~]"), "16.0")
-    for low, high in read_ranges(_PUNCTUATION_SINCE_8):
+    inside = splitting.members(splitting.Chars(r"[\p{P}$+<=>^`|~]"), "16.0")
+    for low, high in splitting.read_ranges(_PUNCTUATION_SINCE_8):
         inside[low : high + 1] = False
     inside[[0x166D, 0x111C9]] = True
-    return "[" + written_ranges(inside, r"\U{:08X}".format) + "]"
+    return "[" + splitting.written_ranges(inside, r"\U{:08X}".format) + "]"
 
 
 def _isolating(step: _Step, finder: Finder, unicode: str | None) -> tuple[str | None, bool]:
@@ -241,10 +237,10 @@ def _isolating(step: _Step, finder: Finder, unicode: str | None) -> tuple[str | 
         return finder.source if finder.never_empty else None, False
     if not (finder.never_empty and step.behavior == "Removed" and step.invert):
         return None, False
-    if covers_all_text(finder.source, unicode=unicode):
+    if splitting.covers_all_text(finder.source, unicode=unicode):
         return finder.source, False
     separate = f"{finder.source}|[{_SPACE}]+"
-    if avoids(finder.source, f"[{_SPACE}]", unicode=unicode) and covers_all_text(separate, unicode=unicode):
+    if splitting.avoids(finder.source, f"[{_SPACE}]", unicode=unicode) and splitting.covers_all_text(separate, unicode=unicode):
         return separate, True
     return None, False
 

@@ -20,11 +20,9 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from bpejit import splitting
 from bpejit.arrays import Array
 from bpejit.normalization.alignment import Sources, joined, one_to_one
-from bpejit.splitting.character_classes import members, written_ranges
-from bpejit.splitting.regex_syntax import Chars
-from bpejit.splitting.unicode_versions import read_ranges
 
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
@@ -49,13 +47,27 @@ _LATER_CASES = (
 """Capital letters of Unicode 14 to 17: the first, the last if there are several, and the small letter of the first."""
 
 
-_LATER_CHARACTERS = re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in read_ranges(_LATER)) + "])")
-
-STARTS = re.compile(
+_STARTS = (
     "[\x00-\u02ff\u0370-\u0482\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e30\u1e00-\u206f\u3000-\u3029\u3041-\u3096"
     "\u30a1-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff60]"
 )
 """Characters that never combine with the preceding character: the most frequent ones."""
+
+
+@cache  # sets of characters take 10 ms to compile, and few texts need them
+def _compiled_starts() -> re.Pattern[str]:
+    return re.compile(_STARTS)
+
+
+@cache
+def _later_characters() -> re.Pattern[str]:
+    return re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in splitting.read_ranges(_LATER)) + "])")
+
+
+def starts_anew(text: str) -> bool:
+    """Return True if the first character of a text certainly never combines with the preceding one."""
+    return _compiled_starts().match(text) is not None
+
 
 _BEYOND = 0x30000
 """No code point from here on has a decomposition or combines."""
@@ -67,16 +79,16 @@ def normalized(form: Form, text: str) -> str:
     """Return a normal form of a text."""
     if text.isascii():
         return text
-    if not _LATER_CHARACTERS.search(text):
+    if not _later_characters().search(text):
         return unicodedata.normalize(form, text)
     return "".join(
-        part if index % 2 else unicodedata.normalize(form, part) for index, part in enumerate(_LATER_CHARACTERS.split(text))
+        part if index % 2 else unicodedata.normalize(form, part) for index, part in enumerate(_later_characters().split(text))
     )
 
 
 def is_later(character: str) -> bool:
     """Return True if a character was added after Unicode 9 and a later version decomposes, composes or reorders it."""
-    return _LATER_CHARACTERS.match(character) is not None
+    return _later_characters().match(character) is not None
 
 
 def is_normalized(form: Form, text: str) -> bool:
@@ -137,8 +149,8 @@ def removed_characters(name: RemovedSet) -> dict[int, None]:
         "controls": f"9-A D {_FORMATS_SINCE_8}",
     }
     more: tuple[int, ...] = {"StripAccents": (0x1CF2, 0x1CF3), "accents": (0x1734, 0x1171E), "controls": ()}[name]
-    inside = members(Chars(source), "16.0")  # a fixed version
-    for low, high in read_ranges(others[name]):
+    inside = splitting.members(splitting.Chars(source), "16.0")  # a fixed version
+    for low, high in splitting.read_ranges(others[name]):
         inside[low : high + 1] = False
     inside[[*more]] = True
     return dict.fromkeys(np.flatnonzero(inside).tolist())
@@ -184,7 +196,7 @@ def _clusters(form: Form) -> re.Pattern[str]:
         pair = unicodedata.decomposition(character).split()
         if composes and len(pair) == 2 and not pair[0].startswith("<"):
             active[int(pair[1], 16)] = True
-    marks = written_ranges(active, chr)
+    marks = splitting.written_ranges(active, chr)
     return re.compile(f"[^{marks}]?[{marks}]+", re.DOTALL)
 
 

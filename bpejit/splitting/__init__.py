@@ -20,6 +20,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bpejit.splitting.character_classes import (
+        members as members,
+        set_boundaries as set_boundaries,
+        written_ranges as written_ranges,
+    )
     from bpejit.splitting.dialect_writer import to_fancy_regex as to_fancy_regex, to_oniguruma as to_oniguruma
     from bpejit.splitting.oniguruma_reader import from_oniguruma as from_oniguruma
     from bpejit.splitting.pattern import (
@@ -30,19 +35,24 @@ if TYPE_CHECKING:
     from bpejit.splitting.pattern_cache import compile_pattern as compile_pattern
     from bpejit.splitting.pattern_compiler import avoids as avoids, covers_all_text as covers_all_text
     from bpejit.splitting.presets import PRESETS as PRESETS, Pattern as Pattern
+    from bpejit.splitting.regex_syntax import Chars as Chars
     from bpejit.splitting.splitter import Splitter as Splitter, check_chunk as check_chunk
+    from bpejit.splitting.unicode_versions import read_ranges as read_ranges
 
 # Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
 _MODULE_OF = {
     name: module
     for module, names in {
+        "character_classes": ("members", "set_boundaries", "written_ranges"),
         "dialect_writer": ("to_fancy_regex", "to_oniguruma"),
         "oniguruma_reader": ("from_oniguruma",),
         "pattern": ("SplitPattern", "register_preset", "unregister_preset"),
         "pattern_cache": ("compile_pattern",),
         "pattern_compiler": ("avoids", "covers_all_text"),
         "presets": ("PRESETS", "Pattern"),
+        "regex_syntax": ("Chars",),
         "splitter": ("Splitter", "check_chunk"),
+        "unicode_versions": ("read_ranges",),
     }.items()
     for name in names
 }

@@ -12,7 +12,7 @@ from conftest import data_text
 
 from bpejit import train
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats import folder, vocabulary_arrays
+from bpejit.formats import folder, huggingface_reading, vocabulary_arrays
 from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import read_tokenizer_json
@@ -194,3 +194,26 @@ def test_nothing_is_stored_without_sources(
     monkeypatch.setattr(vocabulary_arrays, "_MODULES", ("absent.py",))
     assert load_folder(tmp_path / "saved") == trained
     assert not list(cache.iterdir())
+
+
+def test_file_that_changes_while_it_is_read_is_not_stored(
+    trained: Model, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content is hashed before it is read, so what is read may be another one."""
+    save_folder(trained, tmp_path / "one")
+    save_folder(replace(trained, special_tokens={"<|other|>": trained.vocab_size}), tmp_path / "other")
+    file = tmp_path / "one" / "tokenizer.json"
+    content, changed = file.read_bytes(), (tmp_path / "other" / "tokenizer.json").read_bytes()
+
+    def read(path: Path) -> bytes:
+        assert path == file
+        file.write_bytes(changed)
+        return changed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(huggingface_reading, "read_tokenizer_file", read)
+        assert [*read_tokenizer_json(file).special_tokens] == ["<|other|>"]
+    assert not any(cache.iterdir())
+    file.write_bytes(content)
+    assert read_tokenizer_json(file).special_tokens == trained.special_tokens
+    assert any(cache.iterdir())

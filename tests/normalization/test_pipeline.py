@@ -22,11 +22,11 @@ from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.normalization.unicode_forms import (
     FORMS,
     LONGER_WHEN_LOWERED,
-    STARTS,
     form_sources,
     is_normalized,
     lowered,
     normalized,
+    starts_anew,
 )
 from bpejit.utf8 import widths
 
@@ -132,7 +132,7 @@ def test_boundary_characters():
         if unicodedata.decomposition(chr(point))[:1] not in ("", "<")
     }
     for point in EVERY:
-        if STARTS.match(chr(point)):
+        if starts_anew(chr(point)):
             assert chr(point) not in seconds
             assert not unicodedata.combining(chr(point))
 
