@@ -508,11 +508,25 @@ class Tokenizer:
         self,
         text: str | bytes,
         *,
+        num_threads: int = 1,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> Array:
-        """Return the ids of a text as a uint32 array. The options are the same as for `encode`."""
-        return self._codec.encode(text, allowed_special, disallowed_special)
+        """Return the ids of a text as a uint32 array.
+
+        Parameters
+        ----------
+        text : str or bytes
+        num_threads : int
+            Number of threads; the ids are equal for every number. Texts below a few megabytes use fewer. One thread encodes a
+            text that cannot be divided: with a pattern that runs through the `regex` package, or where steps change the text.
+        allowed_special, disallowed_special : "all" or a set of special tokens, optional
+            As in `encode`.
+        """
+        if num_threads == 1:
+            return self._codec.encode(text, allowed_special, disallowed_special)
+        num_threads = arguments.whole_number("num_threads", num_threads, least=1)
+        return self._codec.encode_long(text, num_threads, allowed_special, disallowed_special)
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text without looking for special tokens."""
@@ -534,7 +548,7 @@ class Tokenizer:
         ----------
         texts : iterable of str or bytes
         num_threads : int
-            Number of threads. Batches below a few megabytes use fewer.
+            Number of threads. Batches below a few megabytes use fewer. All of them encode a text of several megabytes.
         allowed_special, disallowed_special : "all" or a set of special tokens, optional
             As in `encode`.
         """

@@ -41,12 +41,12 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def encode_slices(text: str) -> Iterator[bytes]:
-    """Yield the UTF-8 bytes of a text, slice by slice; no slice ends between the halves of a surrogate pair."""
-    start = 0
-    while start < len(text):
-        stop = min(start + STRING_SLICE, len(text))
-        if stop < len(text) and is_high_surrogate(text[stop - 1]):
+def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """Yield the UTF-8 bytes of `text[start:end]`, slice by slice; no slice ends between the halves of a surrogate pair."""
+    end = len(text) if end is None else end
+    while start < end:
+        stop = min(start + STRING_SLICE, end)
+        if stop < end and is_high_surrogate(text[stop - 1]):
             stop -= 1
         yield encode_utf8(text[start:stop])
         start = stop

@@ -6,6 +6,7 @@ A call takes about three microseconds in Python, ten times as long as encoding a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ _SAMPLE = 1 << 10
 
 _LEAST_PER_THREAD = 1 << 20
 """Characters or bytes for which a further thread is worth its start and the creation of its workspace."""
+
+_MANY = 1 << 14
+"""Number of texts from which on long ones are only searched for if the mean length is above that of a paragraph."""
 
 _PARTS_PER_THREAD = 4
 """A thread that has finished a part takes the next one, so the parts may differ in length."""
@@ -230,14 +234,31 @@ def estimate_length(texts: Sequence[Any], part: range) -> int:
     return lengths * len(part) // max(1, len(sample))
 
 
-def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[range], int]:
-    """Divide a batch into ranges of texts, several for each thread; return the number of threads that it is worth as well."""
+def threads_for(length: int, n_threads: int) -> int:
+    """Return how many of `n_threads` threads texts of a length are worth."""
+    return max(1, min(n_threads, length // _LEAST_PER_THREAD))
+
+
+def long_texts(texts: Sequence[Any], n_threads: int) -> list[int]:
+    """Return the texts that are long enough to be encoded by several threads each; none for one thread.
+
+    They are not searched for among many short texts, since visiting each of these takes as long as encoding some of it.
+    """
+    if n_threads == 1 or (len(texts) > _MANY and estimate_length(texts, range(len(texts))) < _LONG_TEXT * len(texts)):
+        return []
+    return [
+        index for index, text in enumerate(texts) if isinstance(text, (str, bytes)) and threads_for(len(text), n_threads) > 1
+    ]
+
+
+def divide(texts: Sequence[Any], n_threads: int, long: Sequence[int]) -> tuple[list[range], int]:
+    """Divide a batch without its long texts into ranges, several for each thread; return the number of threads as well."""
     every = range(len(texts))
-    n_threads = max(1, min(n_threads, estimate_length(texts, every) // _LEAST_PER_THREAD)) if n_threads > 1 else 1
-    if n_threads == 1:
-        return [every], 1
-    size = -(-len(texts) // (_PARTS_PER_THREAD * n_threads))
-    return [every[start : start + size] for start in every[::size]], n_threads
+    n_threads = threads_for(estimate_length(texts, every), n_threads) if n_threads > 1 else 1
+    size = max(1, len(texts) if n_threads == 1 else -(-len(texts) // (_PARTS_PER_THREAD * n_threads)))
+    stretches = [range(first + 1, stop) for first, stop in pairwise([-1, *long, len(texts)])]
+    parts = [some[start - some.start :][:size] for some in stretches for start in some[::size]]
+    return parts if parts or long else [every], n_threads
 
 
 def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:

@@ -14,11 +14,12 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
+from bpejit.encoding.batch_encoding import as_texts, divide, join_batches, long_texts, threads_for
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
+from bpejit.encoding.restarts import encode_parts, parts_of
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import warn_user
@@ -231,6 +232,30 @@ class Codec:
             self.carriage_returns.check(ids)
         return ids
 
+    def encode_long(self, text: str | bytes, num_threads: int, *special: SpecialChoice | None) -> Array:
+        """Return the ids of a text as `encode` does, with several threads if the text is long and can be divided."""
+        data = arguments.as_bytes("text", text)
+        n_threads = threads_for(len(data), num_threads)
+        if n_threads == 1:
+            return self.encode(text, *special)
+        splitter = self.encoder.splitter
+        if _are_chosen(special):
+            splitter = self.splitter_for([data], *special)
+        if not isinstance(splitter, Splitter):
+            rewritten = splitter.rewrite(encode_utf8(data) if isinstance(data, str) else data)
+            data, splitter = (data, splitter) if rewritten is None else (rewritten, splitter.direct or splitter)
+        if not isinstance(splitter, Splitter) or splitter.automaton is None:
+            return self.encode(text, *special)
+        given, plain = data, splitter
+
+        def run(part: range, workspace: Workspace) -> Array:
+            return self.encoder.encode_part(given, part, workspace, plain)
+
+        ids = encode_parts(run, self.workspace, parts_of(plain, given, n_threads), given, n_threads)
+        if self.carriage_returns is not None:
+            self.carriage_returns.check(ids)
+        return ids
+
     def encode_batch(self, texts: Iterable[str | bytes], num_threads: int = 1, *special: SpecialChoice | None) -> EncodedBatch:
         """Return the ids of several texts in one array, with the start of each text.
 
@@ -250,13 +275,18 @@ class Codec:
                 self.carriage_returns.check(batch.ids)
             return batch
 
-        parts, num_threads = divide(given, num_threads)
-        if len(parts) == 1:
+        long = long_texts(given, num_threads)
+        parts, n_threads = divide(given, num_threads, long)
+        if len(parts) == 1 and not long:
             return run(parts[0])
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(num_threads) as pool:
-            return join_batches(list(pool.map(run, parts)))
+        with ThreadPoolExecutor(n_threads) as pool:
+            batches = dict(zip((part.start for part in parts), pool.map(run, parts), strict=True))
+        for index in long:
+            ids = self.encode_long(given[index], num_threads, *special)
+            batches[index] = EncodedBatch(ids, np.array([0, ids.size]))
+        return join_batches([batch for _, batch in sorted(batches.items())])
 
     def locate(self, text: str | bytes, *special: SpecialChoice | None) -> tuple[TokenOffsets, PreTokenizedText | None]:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""

@@ -100,8 +100,7 @@ class EncodeStream:
     def encode_rest(self, data: BytesLike | str) -> Array:
         """Add the last piece; return all remaining ids as one array."""
         workspace = self._workspace
-        n_bytes = len(data) if not isinstance(data, str) or data.isascii() else 3 * len(data)
-        out = retained_empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
+        out = empty_output(data)
         done = 0
         is_new = self._fresh and not self._filled
         has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None
@@ -125,7 +124,7 @@ class EncodeStream:
         The text buffer, empty on entry, is then large enough for the rest, which the splitter may have read already.
         """
         workspace = self._workspace
-        text = np.asarray(_WritableView(data))
+        text = writable_view(data)
         most = len(data) - TEXT_PADDING
         begin = stop = 0
         width = _IN_PLACE_BYTES
@@ -216,8 +215,13 @@ class EncodeStream:
         return out
 
 
+def writable_view(data: bytes) -> Array:
+    """Return immutable bytes as a writable array: kernels take only such, although they do not write to a text."""
+    return np.asarray(_WritableView(data))
+
+
 class _WritableView:
-    """Makes a writable array of immutable bytes: kernels take only writable arrays, although they do not write to a text."""
+    """Describes the bytes to NumPy."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data  # the array refers to this object
@@ -298,6 +302,12 @@ def _join_each(pieces: Iterable[tuple[int, Any]], name: str) -> Iterator[str | b
 def join_blocks(blocks: list[Array]) -> Array:
     """Concatenate arrays of ids; none give an empty array."""
     return np.concatenate(blocks) if blocks else np.empty(0, np.uint32)
+
+
+def empty_output(data: BytesLike | str) -> Array:
+    """Return an array without initial values for the ids of a text, uint32; texts with more ids need a larger one."""
+    n_bytes = len(data) if not isinstance(data, str) or data.isascii() else 3 * len(data)
+    return retained_empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
 
 
 def trimmed(out: Array, size: int) -> Array:

@@ -20,15 +20,16 @@ from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, starts_o
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
-from bpejit.encoding.encode_stream import EncodeStream
+from bpejit.encoding.encode_stream import EncodeStream, writable_view
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
+from bpejit.encoding.restarts import reach_of
 from bpejit.encoding.symbol_tables import FindSymbols, find_lengths, find_symbols, marked_tokens
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
-from bpejit.kernels.constants import SHORT_KEY_BYTES
+from bpejit.kernels.constants import SHORT_KEY_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, special_bytes
@@ -36,7 +37,7 @@ from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.packed_tokens import id_range, pack_tokens
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.splitting.automaton import SEPARATOR
-from bpejit.utf8 import encode_utf8
+from bpejit.utf8 import encode_slices, encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.normalization.alignment import PreTokenizedText
@@ -394,6 +395,7 @@ class Encoder(Decoder):
         stop: int,
         final: bool,
         workspace: Workspace,
+        splitter: AnySplitter | None = None,
     ) -> Array:
         """Return the ids of a chunk of a text (see `bpejit.corpus.chunks`) as uint32 [tokens].
 
@@ -410,13 +412,37 @@ class Encoder(Decoder):
         final : bool
             Whether the text ends with the chunk.
         workspace : Workspace
+        splitter : Splitter or TextPipeline, optional
+            From `splitter_for`; finds all special tokens by default.
         """
         check_chunk(stop)
         workspace.grow_cache()
         workspace.progress[pretoken_cache.N_OUT] = 0
-        out = self.runner.run_chunk(workspace, self.splitter, text, cut, stop, final, workspace.chunk_out)
+        out = self.runner.run_chunk(workspace, splitter or self.splitter, text, cut, stop, final, workspace.chunk_out)
         workspace.chunk_out = out
         return self.runner.finished(workspace, out)
+
+    def encode_part(self, text: str | bytes, part: range, workspace: Workspace, splitter: Splitter) -> Array:
+        """Return the ids of a part of a text between two restarts (see `bpejit.encoding.restarts`).
+
+        They may be a view into the workspace, valid until its next use.
+        """
+        if part.stop == len(text):
+            return self.encode(text[part.start :], workspace, splitter)
+        after = part.stop + reach_of(splitter)
+        if isinstance(text, bytes):
+            view = writable_view(text)[part.start :]
+            return self.encode_chunk(view, len(part), after - part.start, False, workspace, splitter)
+        most = (1 if text.isascii() else 4) * (after - part.start) + TEXT_PADDING
+        if workspace.chunk_text.size < most:
+            workspace.chunk_text = np.empty(most, np.uint8)
+        cut = stop = 0
+        for begin, end in ((part.start, part.stop), (part.stop, after)):
+            cut = stop
+            for data in encode_slices(text, begin, end):
+                memoryview(workspace.chunk_text)[stop : stop + len(data)] = data  # type: ignore[arg-type]
+                stop += len(data)
+        return self.encode_chunk(workspace.chunk_text, cut, stop, False, workspace, splitter)
 
     def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
         """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.

@@ -115,6 +115,7 @@ class Workspace:
         )
         self.progress = self.arrays.progress
         self.split_state = self.arrays.split_state
+        self.chunk_text: Array = np.empty(0, np.uint8)
         self.chunk_out: Array = np.empty(kernels.OUT_SLACK, np.uint32)
         self.text_bytes = text_bytes
         self.short_text_bytes = min(SHORT_TEXT_BYTES, text_bytes)

@@ -150,7 +150,7 @@ def test_encode__after_a_batch(models):
 def test_divide_and_join(texts, n_threads, least):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_encoding, "_LEAST_PER_THREAD", least)
-        slices, used = divide(texts, n_threads)
+        slices, used = divide(texts, n_threads, ())
     texts = [text or "" for text in texts]
     parts = [texts[part.start : part.stop] for part in slices]
     assert [text for part in parts for text in part] == texts
