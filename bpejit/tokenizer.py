@@ -846,6 +846,60 @@ class Tokenizer:
 
         return HuggingFaceTokenizer(self._codec, **options)
 
+    def as_llguidance(self, *, eos_token: str | None = None, **options: Any) -> Any:
+        """Return a tokenizer for llguidance, for constrained decoding by grammars and JSON schemas.
+
+        Its ids are those of this tokenizer, without special tokens in text, and without a space that would be inserted at the
+        start of a text. It needs the package llguidance, and nothing else.
+
+        Parameters
+        ----------
+        eos_token : str, optional
+            The special token that ends a text; by default that of the tokenizer's settings, or `<|endoftext|>`.
+        **options
+            Options of its class, such as `n_vocab` and `slices`.
+
+        Raises
+        ------
+        SpecialTokenError
+            If the end of a text is not known, or not a special token.
+        UnsupportedError
+            If llguidance is not installed, or the text of ids is not the bytes of their tokens.
+        """
+        from bpejit.compat.grammars import make_llguidance
+
+        return make_llguidance(self._codec, eos_token=arguments.optional_string("eos_token", eos_token), **options)
+
+    def token_bytes(self, *, special_mark: bytes = b"") -> list[bytes]:
+        r"""Return the bytes that each id is decoded to, for engines that walk through the vocabulary.
+
+        Parameters
+        ----------
+        special_mark : bytes
+            Put before the text of each special token, and of each added token in angle brackets. With `b"\xff"`, which
+            UTF-8 does not have, no text becomes one.
+
+        Returns
+        -------
+        list of bytes [vocabulary size]
+            Ids that are not used are empty.
+
+        Raises
+        ------
+        UnsupportedError
+            If tokens end words by a suffix such as `</w>`, so that bytes depend on the token after them.
+
+        Examples
+        --------
+        >>> import bpejit
+        >>> tokenizer = bpejit.Tokenizer({**{n: bytes([n]) for n in range(256)}, 256: b"<end>"}, [], ["<end>"])
+        >>> tokenizer.token_bytes(special_mark=b"\xff")[255:]
+        [b'\xff', b'\xff<end>']
+        """
+        from bpejit.compat.grammars import bytes_of_ids
+
+        return bytes_of_ids(self._codec, special_mark=arguments.instance("special_mark", special_mark, bytes, "give bytes"))
+
     # ---- saving ------------------------------------------------------------------------------------------------------
 
     @takes(TransformersSettings)

@@ -403,6 +403,8 @@ SHELL_EXAMPLES = {
     ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
     ("docs/recipes/datasets.md", "console", 3): "tests/project/test_recipes.py::test_recipe",
     ("docs/recipes/dataloader.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_data_loaders",
+    ("docs/recipes/datatrove.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_datatrove",
+    ("docs/recipes/grammars.md", "console", 1): "tests/project/test_recipes.py::test_recipe",
     ("docs/recipes/megatron.md", "console", 1): "tests/project/test_recipes.py::test_recipe",
     ("docs/recipes/nanogpt.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_nanogpt",
     ("docs/subwords.md", "console", 5): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",

@@ -122,6 +122,31 @@ def test_recipe_for_nanogpt(folder: Path) -> None:
         assert np.fromfile({"train": "train.bin", "test": "val.bin"}[name], np.uint16).tolist() == ids
 
 
+@pytest.mark.compiled
+def test_recipe_for_datatrove(folder: Path) -> None:
+    """The steps write the files and the counts of those of datatrove."""
+    pytest.importorskip("datatrove")
+    (_, session), (_, steps), _ = examples("datatrove")
+    run_console(session)
+    names: dict[str, Any] = {"__name__": "recipe"}
+    assert not run_python(steps, names)
+    from datatrove.pipeline.tokens import DocumentTokenizer, TokensCounter
+
+    written, counted = [], []
+    for place, path, counter, tokenizer in (
+        ("ours", "tokenizer", names["Counter"], names["Tokenizer"]),
+        ("theirs", "tokenizer/tokenizer.json", TokensCounter, DocumentTokenizer),
+    ):
+        count = counter(path, count_eos_token=True)
+        steps = [names["JsonlReader"]("documents"), count, tokenizer(place, path, eos_token=END, seed=1)]
+        names["LocalPipelineExecutor"](steps, logging_dir=f"logs-{place}").run()
+        stats = json.loads((folder / f"logs-{place}" / "stats.json").read_text(encoding="utf-8"))
+        counted.append([step["stats"]["tokens"]["total"] for step in stats[1:]])
+        written.append({file.name: file.read_bytes() for file in (folder / place).iterdir() if file.suffix != ".metadata"})
+    assert counted[0] == counted[1]
+    assert written[0] == written[1]
+
+
 class StandIn:
     """What the recipe uses of PyTorch, for environments without it."""
 

@@ -27,6 +27,16 @@ for mmap in (True, False):
     print("RESULT", json.dumps(fields))
 """
 
+MEGATRON_BUILDER = """
+import json, sys
+from megatron.core.datasets.indexed_dataset import DType, IndexedDatasetBuilder
+documents = json.load(open(sys.argv[2]))
+builder = IndexedDatasetBuilder(sys.argv[1] + ".bin", dtype=DType.optimal_dtype(int(sys.argv[3])))
+for document in documents:
+    builder.add_document(document, [len(document)])
+builder.finalize(sys.argv[1] + ".idx")
+"""
+
 DATATROVE = """
 import json, sys
 from datatrove.utils.dataset import DatatroveFolderDataset
@@ -66,6 +76,16 @@ def test_megatron_reads_its_format(encoded):
         assert rows == documents
         assert indices == list(range(len(documents) + 1))
         assert lengths == [len(document) for document in documents]
+
+
+def test_megatron_writes_the_same_files(encoded):
+    """`IndexedDatasetBuilder`, as `preprocess_data.py` calls it, writes the same bytes."""
+    folder, documents = encoded
+    (folder / "documents.json").write_text(json.dumps(documents))
+    size = 3000 if bpejit.open_tokens(folder / "corpus").dtype == "uint16" else 70_000
+    run(MEGATRON_BUILDER, str(folder / "theirs"), str(folder / "documents.json"), str(size))
+    for suffix in (".bin", ".idx"):
+        assert (folder / f"theirs{suffix}").read_bytes() == (folder / f"corpus{suffix}").read_bytes()
 
 
 def test_datatrove_reads_its_format(encoded):
