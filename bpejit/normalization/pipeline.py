@@ -139,7 +139,9 @@ class TextPipeline:
         self.special_tokens = tuple(encoded.values() if self._cuts else map(encoded.__getitem__, first))
         self._finder = self.direct.finder if self.direct is not None and self._cuts else SpecialTokenFinder(self.special_tokens)
         self._margin = max(4, self._finder.longest)
-        self._cut_after = frozenset(map(encoded.__getitem__, _cut_tokens(first, unicode)))
+        # After a cut a text would count as the first, and get a prefix.
+        after = () if self._prefix == "first" else _cut_tokens(first, unicode)
+        self._cut_after = frozenset(map(encoded.__getitem__, after))
 
     def _leaves_text(self, symbols: Symbols | None) -> bool:
         """Return True if there is text that the pipeline only splits, and it can be recognized."""

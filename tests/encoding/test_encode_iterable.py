@@ -8,11 +8,13 @@ from itertools import islice
 import pytest
 from conftest import data_text, small
 from helpers.encoding import FALLBACK, WORDS, learned_model
+from helpers.symbols import metaspace
 from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding import encode_stream
 from bpejit.encoding.encode_stream import READ_AHEAD, join_pieces
+from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.utf8 import encode_utf8
 
 END = "<|s|>"
@@ -155,3 +157,17 @@ def test_encode_iterable__abandoned(tokenizer):
     assert len(idle) == max(before - 1, 0)
     del ids
     assert len(idle) == max(before, 1)
+
+
+def test_encode_iterable__a_prefix_before_the_first_text_only():
+    """Text after a special token gets none, and so it gets none after a cut."""
+    content = metaspace()
+    content["pre_tokenizer"] = content["decoder"] = {**content["pre_tokenizer"], "prepend_scheme": "first"}
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(content))
+    text = "the cat<pad>the cat"
+    ids = tokenizer.encode(text)
+    assert ids != tokenizer.encode("the cat<pad> the cat")
+    pieces = iter(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode_stream, "READ_AHEAD", 1)
+        assert list(tokenizer.encode_iterable(pieces)) == ids
