@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
     from bpejit.corpus.input_paths import Inputs
+    from bpejit.encoding.cutting import TextPiece, Truncated
+    from bpejit.encoding.kernel_runner import AnySplitter
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.engines.base import Progress
     from bpejit.inspection.token_counts import InputCounts
@@ -554,6 +556,156 @@ class Tokenizer:
         """
         num_threads = arguments.whole_number("num_threads", num_threads, least=1)
         return self._codec.encode_batch(texts, num_threads, allowed_special, disallowed_special)
+
+    def count(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> int:
+        """Return the number of ids of a text, without keeping them. The options are the same as for `encode`.
+
+        Examples
+        --------
+        >>> tokenizer.count("Hello, world")  # doctest: +SKIP
+        3
+        """
+        ids = None
+        if allowed_special is None and disallowed_special is None:
+            ids = self._codec.encode_short(text)
+        return self._codec.count(text, allowed_special, disallowed_special) if ids is None else len(ids)
+
+    def count_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        num_threads: int = 1,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> Array:
+        """Return the number of ids of each of several texts, as int64 [texts]. The options are those of `encode_batch`.
+
+        Memory does not grow with the number of ids.
+        """
+        num_threads = arguments.whole_number("num_threads", num_threads, least=1)
+        return self._codec.count_batch(texts, num_threads, allowed_special, disallowed_special)
+
+    def fits(
+        self,
+        text: str | bytes,
+        n: int,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> bool:
+        """Return True if a text has at most `n` ids. The options are the same as for `encode`.
+
+        Only as much of the text is encoded as is needed.
+        """
+        from bpejit.encoding.cutting import fits
+
+        data, splitter = self._text_and_splitter(text, allowed_special, disallowed_special)
+        return fits(self._codec, data, arguments.whole_number("n", n, least=0), splitter)
+
+    def truncate(
+        self,
+        text: str | bytes,
+        n: int,
+        *,
+        side: str = "right",
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> Truncated:
+        """Return the beginning of a text that has at most `n` ids, or its end. The options are the same as for `encode`.
+
+        A text that fits is returned as it is. Of a longer one, only as much is encoded as is needed.
+
+        Parameters
+        ----------
+        text : str or bytes
+        n : int
+        side : str
+            Where text is removed: "right" or "left".
+
+        Returns
+        -------
+        Truncated
+            `ids`, the longest prefix (suffix) of the ids of the text with these properties: it has at most `n` ids, it ends
+            (begins) between two characters, and its decoding has at most `n` ids, if it is encoded in turn. `text`, this
+            decoding, of the type of the text; bytes that are not UTF-8 count as characters. `was_cut`, whether ids are missing.
+
+        Raises
+        ------
+        OptionError
+            If `n` is negative, or `side` is unknown.
+
+        Examples
+        --------
+        >>> tokenizer.truncate("Hello, world", 2)  # doctest: +SKIP
+        Truncated(ids=[15496, 11], text='Hello,', was_cut=True)
+        """
+        from bpejit.encoding.cutting import truncate
+
+        n = arguments.whole_number("n", n, least=0)
+        side = arguments.choice("side", side, ("right", "left"))
+        data, splitter = self._text_and_splitter(text, allowed_special, disallowed_special)
+        return truncate(self._codec, data, n, side, splitter)
+
+    def chunk(
+        self,
+        text: str,
+        *,
+        max_tokens: int,
+        overlap: int = 0,
+        at: str = "line",
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> list[TextPiece]:
+        r"""Divide a text into pieces with a limited number of tokens. The options are the same as for `encode`.
+
+        Parameters
+        ----------
+        text : str
+        max_tokens : int
+            A piece has as many units as have at most this number of tokens together. A unit with more is cut at characters.
+        overlap : int
+            The piece after it begins with as many of the last of these units as have at most this number of tokens together,
+            and leave room for one more.
+        at : str
+            The units: "line", each with its newline; "paragraph", each with the empty lines after it; or "pretoken".
+
+        Returns
+        -------
+        list of TextPiece
+            Each with its `text`, the number of characters of its `overlap`, and its number of `tokens`. Without the overlaps,
+            the texts concatenated are the text.
+
+        Raises
+        ------
+        OptionError
+            If `max_tokens` is less than the tokens of a character that must be cut off, `overlap` is not less than it, or `at`
+            is unknown.
+
+        Examples
+        --------
+        >>> tokenizer.chunk("One.\nTwo.\n", max_tokens=3)  # doctest: +SKIP
+        [TextPiece(text='One.\n', overlap=0, tokens=3), TextPiece(text='Two.\n', overlap=0, tokens=3)]
+        """
+        from bpejit.encoding.cutting import UNITS, chunk
+
+        max_tokens = arguments.whole_number("max_tokens", max_tokens, least=1)
+        overlap = arguments.whole_number("overlap", overlap, least=0)
+        if overlap >= max_tokens:
+            raise OptionError(f"overlap is {overlap}; expected less than max_tokens, {max_tokens}: give a smaller one")
+        at = arguments.choice("at", at, UNITS)
+        text = arguments.string("text", text)
+        splitter = self._codec.chosen_splitter([text], (allowed_special, disallowed_special))
+        return chunk(self._codec, text, max_tokens, overlap, at, splitter)
+
+    def _text_and_splitter(self, text: str | bytes, *special: SpecialChoice | None) -> tuple[str | bytes, AnySplitter]:
+        data = text if isinstance(text, str) else bytes(arguments.as_bytes("text", text))  # type: ignore[arg-type]
+        return data, self._codec.chosen_splitter([data], special)
 
     def encode_segments(self, segments: Segments) -> list[int]:
         """Return the ids of a text of trusted and untrusted segments. Special tokens are found in trusted segments only.

@@ -24,7 +24,7 @@ COMMANDS = {
     "Inspect": {
         "cmd_info": ["info"],
         "cmd_show": ["show", "split", "explain"],
-        "cmd_stats": ["stats"],
+        "cmd_stats": ["stats", "count-tokens"],
         "cmd_compare": ["compare", "report"],
     },
     "Convert": {"cmd_export": ["export", "verify"], "cmd_tokens": ["tokens"]},

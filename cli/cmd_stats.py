@@ -17,8 +17,8 @@ from bpejit.inspection.names import CountingOptions
 
 from . import shared_options as shared
 from .command_types import command
-from .progress import format_bytes, format_rate, format_seconds, watch
-from .reporting import check_json_output, this_command, write_lines
+from .progress import counted, format_bytes, format_rate, format_seconds, watch
+from .reporting import check_json_output, fields_of, this_command, write_lines
 
 if TYPE_CHECKING:
     from bpejit.inspection.tables import Row
@@ -153,6 +153,62 @@ def stats(
         f"({format_rate(n_bytes, encode, 'bytes')})",
         **fields,
         notes=shared.skipped_notes(found.skipped),
+    )
+
+
+@command("count-tokens")
+@shared.input_argument
+@shared.tokenizer_option
+@shared.plain_option("--each", type=click.Choice(["document"]), help="Write the number of each document, one a line.")
+@shared.input_options
+@shared.engine_options
+def count_tokens_command(
+    *,
+    inputs: tuple[str, ...],
+    tokenizer: shared.TokenizerChoice,
+    each: str | None,
+    reading: dict[str, Any],
+    work: dict[str, Any],
+) -> None:
+    """Count the tokens of text, without writing them.
+
+    The number is written to standard output.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input.
+    Documents and tokens are those of bpejit encode.
+
+    \b
+    Example:
+        bpejit count-tokens corpus.txt
+        bpejit count-tokens 'shards/*.txt' --each document
+        zcat corpus.txt.gz | bpejit count-tokens -
+    """
+    from bpejit.encoding.codec import Codec
+    from bpejit.engines.work_options import checked_work
+    from bpejit.jobs.document_counting import count_documents
+    from bpejit.jobs.job_totals import Totals
+
+    is_json = this_command().json
+    totals = Totals()
+    listed: list[int] = []
+    with watch() as progress:
+        codec = Codec(tokenizer.model())
+        sources = shared.read_sources(inputs, reading)
+        begun = progress.seconds
+        for counts in count_documents(codec, sources, totals, checked_work(work | {"progress": progress})):
+            if each and is_json:
+                listed += counts.tolist()
+            elif each:
+                write_lines(map(str, counts.tolist()))
+        seconds = progress.seconds - begun
+    if not (each or is_json):
+        write_lines([str(totals.tokens)])
+    fields: dict[str, Any] = {"tokenizer": tokenizer.path, **fields_of(totals, "tokens", "documents", "bytes")}
+    fields |= {"tokens_of_documents": listed if each else None, "skipped_records": totals.skipped.count}
+    progress.finish(
+        f"counted {counted(totals.tokens, 'token')} of {counted(totals.documents, 'document')}, {format_bytes(totals.bytes)}, "
+        f"in {format_seconds(seconds)} ({format_rate(totals.bytes, seconds, 'bytes')})",
+        notes=shared.skipped_notes(totals.skipped),
+        **fields,
     )
 
 

@@ -5,7 +5,7 @@ A call takes about three microseconds in Python, ten times as long as encoding a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -69,6 +69,8 @@ class DocumentBuffer:
         Estimated length of all documents together, in characters or bytes.
     separator : int
         The id of the byte SEPARATOR, which no other text has; -1 if there is none.
+    use_ids : callable, optional
+        Gets the ids of each call of the kernel, which are then overwritten; `finish_starts` is then the result.
     """
 
     def __init__(
@@ -79,11 +81,14 @@ class DocumentBuffer:
         n_documents: int,
         estimate: int,
         separator: int,
+        use_ids: Callable[[Array], object] | None = None,
     ) -> None:
         self._runner = runner
         self._splitter = splitter
         self._workspace = workspace
-        self._out: Array = np.empty(max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
+        self.use_ids = use_ids
+        n_ids = max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) if use_ids is None else min(estimate, BUFFER_BYTES)
+        self._out: Array = np.empty(n_ids + 64, np.uint32)
         self._starts = np.zeros(n_documents + 1, np.int64)
         self._text = workspace.text
         self._lengths: list[Array] = []
@@ -91,6 +96,7 @@ class DocumentBuffer:
         self._n_joined = 0
         self._n_bytes = 0
         self._n_ids = 0
+        self._n_used = 0
         self._separator = separator
         self._separated = None
         if separator >= 0 and isinstance(splitter, Splitter) and estimate <= _LONG_TEXT * n_documents:
@@ -148,8 +154,18 @@ class DocumentBuffer:
         self._n_bytes += len(data)
         self._n_joined += len(documents)
 
-    def append_encoded(self, ids: Array) -> None:
-        """Append the ids of a document that was encoded by itself, after a call of `flush`."""
+    def append_encoded(self, blocks: Iterable[Array]) -> None:
+        """Append the ids of a document that is encoded by itself, block by block, after a call of `flush`."""
+        for ids in blocks:
+            self._append(ids)
+        self._first += 1
+        self._starts[self._first] = self._n_used + self._n_ids
+
+    def _append(self, ids: Array) -> None:
+        if self.use_ids is not None:
+            self.use_ids(ids)
+            self._n_used += ids.size
+            return
         n_ids = self._n_ids + ids.size
         if n_ids > self._out.size:
             larger = np.empty(n_ids + self._out.size // 2, np.uint32)
@@ -157,8 +173,6 @@ class DocumentBuffer:
             self._out = larger
         self._out[self._n_ids : n_ids] = ids
         self._n_ids = n_ids
-        self._first += 1
-        self._starts[self._first] = n_ids
 
     def flush(self) -> None:
         """Encode the documents in the buffer."""
@@ -182,9 +196,13 @@ class DocumentBuffer:
             np.cumsum(np.concatenate(self._lengths), out=workspace.arrays.document_stops[: self._n_joined])
             self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
         stop = self._first + self._n_joined
-        self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined]
+        self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined] + self._n_used
         self._first = stop
         self._n_ids = int(workspace.progress[pretoken_cache.N_OUT])
+        if self.use_ids is not None:
+            self.use_ids(self._runner.check_ids(self._out[: self._n_ids]))
+            self._n_used += self._n_ids
+            self._n_ids = 0
         self._lengths.clear()
         self._n_joined = self._n_bytes = 0
 
@@ -198,13 +216,18 @@ class DocumentBuffer:
 
     def finish(self) -> EncodedBatch:
         """Return the ids of all documents. Raise OptionError if there were fewer than announced."""
+        starts = self.finish_starts()
+        return EncodedBatch(self._runner.check_ids(trimmed(self._out, self._n_ids)), starts)
+
+    def finish_starts(self) -> Array:
+        """Return the starts of the ids of the documents, and the number of ids, as int64 [documents + 1], as `finish` does."""
         self.flush()
         if self._first + 1 != self._starts.size:
             raise OptionError(
                 f"texts has fewer texts than at the start of the call: {self._first} instead of {self._starts.size - 1} were "
                 "encoded; expected a list that does not change: pass a copy of it"
             )
-        return EncodedBatch(self._runner.check_ids(trimmed(self._out, self._n_ids)), self._starts)
+        return self._starts
 
     def _reserve(self, n_bytes: int) -> None:
         """Make room for `n_bytes` more bytes."""

@@ -17,7 +17,7 @@ from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.batch_encoding import as_texts, divide, join_batches, long_texts, threads_for
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
-from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.encoder import Encoder, prepared
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.restarts import encode_parts, parts_of
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
@@ -42,6 +42,7 @@ whose page faults take up to half of the time.
 
 
 _Ids = TypeVar("_Ids", Array, "list[int]")
+_Result = TypeVar("_Result", Array, EncodedBatch)
 
 ShortEncoding: TypeAlias = Callable[[object], "list[int] | None"]
 """A function that encodes short strings, and returns None for other objects."""
@@ -202,6 +203,10 @@ class Codec:
         """
         return self.encoder.splitter_for(allowed_tokens(self.encoder.special_tokens, allowed, disallowed, texts))
 
+    def chosen_splitter(self, texts: Iterable[str | bytes], special: Iterable[SpecialChoice | None]) -> AnySplitter:
+        """Do the same for the two options as they were given: without them, all special tokens are found."""
+        return self.splitter_for(texts, *special) if _are_chosen(special) else self.encoder.splitter
+
     def encode(self, text: str | bytes, *special: SpecialChoice | None) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `bpejit.Tokenizer.encode`."""
         return self._encoded(self.encoder.encode, text, special)
@@ -216,9 +221,7 @@ class Codec:
             data = arguments.as_bytes("text", text)
         elif len(text) < _LONG_STRING:
             data = encode_utf8(text)
-        splitter = self.encoder.splitter
-        if _are_chosen(special):
-            splitter = self.splitter_for([text if isinstance(text, str) else data], *special)
+        splitter = self.chosen_splitter([text if isinstance(text, str) else data], special)
         # `workspace()` written out: for a short text a context manager takes as long as the encoding.
         try:
             workspace = self._workspaces.pop()
@@ -238,55 +241,89 @@ class Codec:
         n_threads = threads_for(len(data), num_threads)
         if n_threads == 1:
             return self.encode(text, *special)
-        splitter = self.encoder.splitter
-        if _are_chosen(special):
-            splitter = self.splitter_for([data], *special)
-        if not isinstance(splitter, Splitter):
-            rewritten = splitter.rewrite(encode_utf8(data) if isinstance(data, str) else data)
-            data, splitter = (data, splitter) if rewritten is None else (rewritten, splitter.direct or splitter)
+        data, splitter = prepared(data, self.chosen_splitter([data], special))
         if not isinstance(splitter, Splitter) or splitter.automaton is None:
             return self.encode(text, *special)
-        given, plain = data, splitter
+        plain = splitter
 
         def run(part: range, workspace: Workspace) -> Array:
-            return self.encoder.encode_part(given, part, workspace, plain)
+            return self.encoder.encode_part(data, part, workspace, plain)
 
-        ids = encode_parts(run, self.workspace, parts_of(plain, given, n_threads), given, n_threads)
+        return self._watched(encode_parts(run, self.workspace, parts_of(plain, data, n_threads), data, n_threads))
+
+    def count(self, text: str | bytes, *special: SpecialChoice | None) -> int:
+        """Return the number of ids of a text; the options are the same as for `encode`."""
+        data: Any = text if isinstance(text, str) else arguments.as_bytes("text", text)
+        return self.count_by(data, self.chosen_splitter([data], special))
+
+    def count_by(self, text: str | bytes, splitter: AnySplitter) -> int:
+        """Return the number of ids of a text with a splitter."""
+        with self.workspace() as workspace:
+            if len(text) <= SHORT_TEXT_BYTES:
+                data = encode_utf8(text) if isinstance(text, str) else text
+                return self._watched(self.encoder.encode(data, workspace, splitter)).size
+            return sum(self._watched(ids).size for ids in self.encoder.blocks(text, workspace, splitter))
+
+    def _watched(self, ids: Array) -> Array:
         if self.carriage_returns is not None:
             self.carriage_returns.check(ids)
         return ids
+
+    def count_batch(self, texts: Iterable[str | bytes], num_threads: int = 1, *special: SpecialChoice | None) -> Array:
+        """Return the number of ids of each of several texts, as int64 [texts]; the parameters are those of `encode_batch`."""
+        given, splitter = self._batch(texts, special)
+
+        def run(workspace: Workspace, part: range) -> Array:
+            return self.encoder.count_batch(given, workspace, splitter, part, use_ids=self._watched)
+
+        parts, n_threads = divide(given, num_threads, [])
+        return np.concatenate(self._run_parts(run, parts, n_threads))
 
     def encode_batch(self, texts: Iterable[str | bytes], num_threads: int = 1, *special: SpecialChoice | None) -> EncodedBatch:
         """Return the ids of several texts in one array, with the start of each text.
 
         The parameters are those of `bpejit.Tokenizer.encode_batch`.
         """
-        splitter = None
-        # Copying a list visits each of its strings, which takes a twentieth of the time of short texts.
-        given: Any = texts if type(texts) in (list, tuple) else list(arguments.texts("texts", texts))
-        if _are_chosen(special):
-            given = as_texts(given, 0)
-            splitter = self.splitter_for(given, *special)
+        given, splitter = self._batch(texts, special)
 
-        def run(part: range) -> EncodedBatch:
-            with self.workspace() as workspace:
-                batch = self.encoder.encode_batch(given, workspace, splitter, part)
-            if self.carriage_returns is not None:
-                self.carriage_returns.check(batch.ids)
+        def run(workspace: Workspace, part: range) -> EncodedBatch:
+            batch = self.encoder.encode_batch(given, workspace, splitter, part)
+            self._watched(batch.ids)
             return batch
 
         long = long_texts(given, num_threads)
         parts, n_threads = divide(given, num_threads, long)
+        found = self._run_parts(run, parts, n_threads)
         if len(parts) == 1 and not long:
-            return run(parts[0])
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            batches = dict(zip((part.start for part in parts), pool.map(run, parts), strict=True))
+            return found[0]
+        batches = dict(zip((part.start for part in parts), found, strict=True))
         for index in long:
             ids = self.encode_long(given[index], num_threads, *special)
             batches[index] = EncodedBatch(ids, np.array([0, ids.size]))
         return join_batches([batch for _, batch in sorted(batches.items())])
+
+    def _batch(self, texts: Iterable[str | bytes], special: Iterable[SpecialChoice | None]) -> tuple[Any, AnySplitter | None]:
+        """Return texts as a list or tuple, and the splitter for them, None for the default one."""
+        # Copying a list visits each of its strings, which takes a twentieth of the time of short texts.
+        given: Any = texts if type(texts) in (list, tuple) else list(arguments.texts("texts", texts))
+        if not _are_chosen(special):
+            return given, None
+        given = as_texts(given, 0)
+        return given, self.splitter_for(given, *special)
+
+    def _run_parts(self, run: Callable[[Workspace, range], _Result], parts: list[range], n_threads: int) -> list[_Result]:
+        """Return what `run` returns for each part of a batch."""
+
+        def run_part(part: range) -> _Result:
+            with self.workspace() as workspace:
+                return run(workspace, part)
+
+        if len(parts) == 1:
+            return [run_part(parts[0])]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(run_part, parts))
 
     def locate(self, text: str | bytes, *special: SpecialChoice | None) -> tuple[TokenOffsets, PreTokenizedText | None]:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""

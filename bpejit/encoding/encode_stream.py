@@ -69,9 +69,12 @@ class EncodeStream:
         self._splitter = splitter
         # For patterns that run through the `regex` package: how far special tokens have been searched for.
         self._search = np.zeros(STATE_SIZE, np.int64)
-        self._restart()
+        self.restart()
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
+        """Give up the text, if it is not finished. The stream can then be used for another one."""
+        if self._workspace.text_capacity > self._workspace.text_bytes:
+            self._workspace.resize_text(self._workspace.text_bytes)
         self._fresh = True
         self._filled = 0
         self._surrogate = ""
@@ -160,9 +163,7 @@ class EncodeStream:
                 view = view[count:]
         yield final
         if final:
-            if workspace.text_capacity > workspace.text_bytes:
-                workspace.resize_text(workspace.text_bytes)
-            self._restart()
+            self.restart()
 
     def _as_bytes(self, data: BytesLike | str, final: bool) -> Iterator[BytesLike]:
         """Yield a piece as bytes. The first half of a surrogate pair is held until the second, which may come next."""

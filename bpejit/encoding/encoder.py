@@ -8,15 +8,15 @@ created, so that encoding allocates nothing but its result.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, starts_of
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
@@ -235,11 +235,7 @@ class Encoder(Decoder):
         """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        if not isinstance(splitter, Splitter):
-            given = encode_utf8(data) if isinstance(data, str) else bytes(data)
-            rewritten = splitter.rewrite(given)
-            data = given if rewritten is None else rewritten
-            splitter = splitter if rewritten is None or splitter.direct is None else splitter.direct
+        data, splitter = prepared(data, splitter)
         n_bytes = sys.maxsize if isinstance(data, str) else len(data)
         if self._prepares_calls and n_bytes <= workspace.short_text_bytes and isinstance(splitter, Splitter):
             call = self.short_call(workspace, splitter)
@@ -253,6 +249,11 @@ class Encoder(Decoder):
             out = self.runner.run_text(workspace, addresses, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
             return self.runner.finished(workspace, out).copy()
         return EncodeStream(self.runner, splitter, workspace, grows=True).encode_rest(data)
+
+    def blocks(self, data: Any, workspace: Workspace, splitter: AnySplitter) -> Iterator[Array]:
+        """Yield the ids of a text block by block, in bounded memory: views that are valid until the next one."""
+        data, splitter = prepared(data, splitter)
+        return EncodeStream(self.runner, splitter, workspace, grows=True).blocks(data, final=True)
 
     def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
         """Return a prepared call for texts of up to `Workspace.short_text_bytes`, and store it in the workspace."""
@@ -286,60 +287,92 @@ class Encoder(Decoder):
         OptionError
             If the list becomes shorter during the call.
         """
+        return self._encode_documents(texts, workspace, splitter, part).finish()
+
+    def count_batch(
+        self,
+        texts: Sequence[Any],
+        workspace: Workspace,
+        splitter: AnySplitter | None,
+        part: range,
+        *,
+        use_ids: Callable[[Array], object],
+    ) -> Array:
+        """Return the number of ids of several texts, as int64 [texts], in memory that does not depend on this number.
+
+        `use_ids` gets the ids in order, in views that are valid until it returns; the rest is as for `encode_batch`.
+        """
+        return np.diff(self._encode_documents(texts, workspace, splitter, part, use_ids).finish_starts())
+
+    def _encode_documents(
+        self,
+        texts: Sequence[Any],
+        workspace: Workspace | None,
+        splitter: AnySplitter | None,
+        part: range | None,
+        use_ids: Callable[[Array], object] | None = None,
+    ) -> DocumentBuffer:
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         part = range(len(texts)) if part is None else part
-        if not isinstance(splitter, Splitter):
-            return self._encode_prepared(as_utf8(texts[part.start : part.stop], part.start), workspace, splitter)
+        pipeline = None if isinstance(splitter, Splitter) else splitter
+        if pipeline is not None:
+            splitter = pipeline.direct or pipeline
         estimate = estimate_length(texts, part)
         # Not from `Model.ids`, a dictionary that would be made for this.
         symbols = self.model.symbols
-        separator = -1 if symbols and not symbols.byte_ids else int(self.encode(SEPARATOR, workspace, splitter)[0])
-        buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator)
+        separated = isinstance(splitter, Splitter) and not (symbols and not symbols.byte_ids)
+        separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if separated else -1
+        buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator, use_ids)
         for start in part[::GROUP]:
             # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
             group = texts[start : min(start + GROUP, part.stop)]
-            if group and buffer.append_separated(group, start):
+            if pipeline is None:
+                self._append_group(buffer, group, start, workspace, splitter)
                 continue
-            # Reading the type of each text would take as long as joining them.
-            try:
-                joined = "".join(group)
-            except TypeError:
-                joined = ""
-                group = as_utf8(group, start)
-            lengths = lengths_of(group)
-            is_short = 0 < len(joined) <= workspace.text_bytes
-            is_short = is_short or (0 < len(joined) <= BUFFER_BYTES and int(lengths.max()) <= workspace.text_bytes)
-            if is_short and splitter.automaton is not None:
-                buffer.append_joined(group, joined, lengths)
-                continue
-            done = 0
-            # The texts that need calls of the kernel of their own, and after them the end of the group.
-            alone = np.flatnonzero(lengths > workspace.text_bytes).tolist() if splitter.automaton else range(len(group))
-            for index in [*alone, len(group)]:
-                if index > done:
-                    buffer.append(group if index - done == len(group) else group[done:index], lengths[done:index])
-                if index < len(group):
-                    buffer.flush()
-                    text = group[index]
-                    data = encode_utf8(text) if isinstance(text, str) else text
-                    buffer.append_encoded(self.encode(data, workspace, splitter))
-                done = index + 1
-        return buffer.finish()
+            given = as_utf8(group, start)
+            rewritten = [pipeline.rewrite(text) for text in given]
+            for runs, indices in groupby(range(len(given)), key=lambda index: rewritten[index] is None):
+                if runs:
+                    for index in indices:
+                        self._append_alone(buffer, given[index], workspace, pipeline)
+                else:
+                    self._append_group(buffer, [rewritten[index] for index in indices], start, workspace, splitter)
+        return buffer
 
-    def _encode_prepared(self, texts: list[bytes], workspace: Workspace, pipeline: TextPipeline) -> EncodedBatch:
-        """Return the ids of several texts with a pipeline: together, apart from those that it has to run on."""
-        rewritten = [pipeline.rewrite(text) for text in texts]
-        together = [text for text in rewritten if text is not None]
-        batch = self.encode_batch(together, workspace, pipeline.direct) if together else None
-        if batch is not None and len(together) == len(texts):
-            return batch
-        rows = iter(()) if batch is None else iter(np.split(batch.ids, batch.starts[1:-1]))
-        ids = [
-            self.encode(text, workspace, pipeline) if new is None else next(rows)
-            for text, new in zip(texts, rewritten, strict=True)
-        ]
-        return EncodedBatch(np.concatenate([np.empty(0, np.uint32), *ids]), starts_of(lengths_of(ids)))
+    def _append_group(
+        self, buffer: DocumentBuffer, group: Sequence[Any], start: int, workspace: Workspace, splitter: AnySplitter
+    ) -> None:
+        """Append a group of texts, the first of which has the number `start`, to a buffer."""
+        if group and buffer.append_separated(group, start):
+            return
+        joined = ""
+        with suppress(TypeError):  # reading the type of each text would take as long as joining short ones
+            lengths = lengths_of(group)
+            joined = "".join(group) if int(lengths.sum()) <= BUFFER_BYTES else ""
+        if not joined:
+            # Long strings are encoded one by one: most are ASCII, which takes a tenth of the time of those that are not.
+            group = as_utf8(group, start)
+            lengths = lengths_of(group)
+        elif splitter.automaton is not None and int(lengths.max()) <= workspace.text_bytes:
+            buffer.append_joined(group, joined, lengths)
+            return
+        done = 0
+        # The texts that need calls of the kernel of their own, and after them the end of the group.
+        alone = np.flatnonzero(lengths > workspace.text_bytes).tolist() if splitter.automaton else range(len(group))
+        for index in [*alone, len(group)]:
+            if index > done:
+                buffer.append(group if index - done == len(group) else group[done:index], lengths[done:index])
+            if index < len(group):
+                text = group[index]
+                self._append_alone(buffer, encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
+            done = index + 1
+
+    def _append_alone(self, buffer: DocumentBuffer, data: bytes, workspace: Workspace, splitter: AnySplitter) -> None:
+        """Append a text that is encoded by itself to a buffer."""
+        buffer.flush()
+        whole = buffer.use_ids is None
+        buffer.append_encoded([self.encode(data, workspace, splitter)] if whole else self.blocks(data, workspace, splitter))
 
     def encode_aligned(
         self, data: bytes, workspace: Workspace, pipeline: TextPipeline, areas: Array | None = None
@@ -487,6 +520,17 @@ class Encoder(Decoder):
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Return a stream for a text that arrives in pieces. It uses the workspace exclusively until it is finished."""
         return EncodeStream(self.runner, self.splitter, workspace or self.new_workspace(), grows=grows)
+
+
+def prepared(data: Any, splitter: AnySplitter) -> tuple[Any, AnySplitter]:
+    """Return a text and the splitter for it, without a pipeline where that only rewrites the text."""
+    if isinstance(splitter, Splitter):
+        return data, splitter
+    given = encode_utf8(data) if isinstance(data, str) else bytes(data)
+    rewritten = splitter.rewrite(given)
+    if rewritten is None or splitter.direct is None:
+        return given, splitter
+    return rewritten, splitter.direct
 
 
 def _restored(model: Model, cache_bytes: int) -> Encoder:

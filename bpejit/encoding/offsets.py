@@ -67,7 +67,7 @@ def token_offsets(
     texts = list(texts)
     if all(text.isascii() for text in texts):
         return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
-    widths, sizes = zip(*map(_characters, texts), strict=True)
+    widths, sizes = zip(*map(characters, texts), strict=True)
     boundaries = starts_of(np.concatenate(widths))
     positions = starts_of(np.concatenate(sizes))
     first = np.searchsorted(boundaries, byte_starts, side="right") - 1
@@ -103,7 +103,7 @@ def joined_offsets(found: Sequence[TokenOffsets]) -> TokenOffsets:
     return TokenOffsets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _characters(text: str | bytes) -> tuple[Array, Array]:
+def characters(text: str | bytes) -> tuple[Array, Array]:
     """Return the number of bytes of each character of a text, and its length in the string."""
     string = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
     points = code_points(string)

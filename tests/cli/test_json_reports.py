@@ -49,6 +49,7 @@ RUNS = {
     "tokens convert": ["tokens", "convert", "tokens.bin", "--out", "new.npy", "--format", "npy"],
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
+    "count-tokens": ["count-tokens", "corpus.txt"],
     "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
     "report": ["report", "tokenizer", "corpus.txt", "--out", "new.html"],
     "explain": ["explain", "--words", "hug=10,pug=5"],

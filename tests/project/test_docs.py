@@ -201,6 +201,26 @@ def test_tutorial(shell, monkeypatch, capsys):
 
 
 @pytest.mark.compiled
+def test_page_of_counting(shell, monkeypatch):
+    page = (ROOT / "docs" / "counting-tokens.md").read_text(encoding="utf-8")
+    texts = [text + "<|endoftext|>" for text in ("one text", "another text")]
+    (shell.folder / "corpus.txt").write_text("".join(texts * 20), encoding="utf-8")
+    (shell.folder / "documents").mkdir()
+    (shell.folder / "documents" / "0.jsonl").write_text('{"text": "one text"}\n', encoding="utf-8")
+    monkeypatch.chdir(shell.folder)
+    bpejit.train(["corpus.txt"], vocab_size=280, special_tokens=["<|endoftext|>"]).save("tokenizer", overwrite=True)
+    run_session(shell, monkeypatch, "\n".join(blocks(page, "console")))
+    names: dict[str, object] = {}
+    for example in blocks(page, "python"):
+        exec(compile(example, "docs/counting-tokens.md", "exec"), names)
+    tokenizer = names["tokenizer"]
+    assert names["counts"].tolist() == [len(tokenizer.encode(text)) for text in names["texts"]]
+    assert names["was_cut"]
+    assert len(names["ids"]) <= 8
+    assert "last turn".endswith(names["end"][-3:])
+    assert names["piece"].overlap
+
+
 def test_page_of_python(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
     first, cs336 = run_python("docs/python.md")
@@ -313,6 +333,7 @@ def test_examples_of_the_help(shell, name, monkeypatch):
         (
             "encode",
             "combine",
+            "count-tokens",
             "decode",
             "export",
             "info",
@@ -397,6 +418,7 @@ SHELL_EXAMPLES = {
     ("docs/formats.md", "console", 1): "tests/project/test_docs.py::test_page_of_formats",
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
     ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
+    ("docs/counting-tokens.md", "console", 1): "tests/project/test_docs.py::test_page_of_counting",
     ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
     ("docs/how-bpe-training-works.md", "console", 10): "tests/project/test_docs.py::test_page_on_training",
     ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",

@@ -1,0 +1,290 @@
+"""Cut texts by their number of tokens: `truncate`, `fits` and `chunk` of `bpejit.Tokenizer`.
+
+All of them compare what they cut with the encoding of the cut text itself, since a pre-token may depend on what follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from contextlib import closing
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array, padded_text, starts_of
+from bpejit.encoding.codec import Codec
+from bpejit.encoding.encode_stream import EncodeStream, join_blocks
+from bpejit.encoding.encoder import prepared
+from bpejit.encoding.kernel_runner import AnySplitter
+from bpejit.encoding.offsets import characters
+from bpejit.errors import OptionError, shorten
+from bpejit.kernels.constants import POSITION_MASK
+from bpejit.splitting import Splitter
+from bpejit.utf8 import encode_utf8, is_utf8
+
+_LEAST_STEP = 1 << 8
+"""Characters or bytes that are read at a time, at least."""
+
+_PER_TOKEN = 4
+"""Characters or bytes that are read for each token that is wanted, in the first step."""
+
+_WINDOW_PER_TOKEN = 16
+"""Characters for each token in which a unit is cut: only a guess depends on it."""
+
+_UNIT_ENDS = {"line": re.compile(r"\n"), "paragraph": re.compile(r"\n\s*\n")}
+"""What ends a unit of a text, if that is not a pre-token."""
+
+UNITS = (*_UNIT_ENDS, "pretoken")
+
+
+class Truncated(NamedTuple):
+    """The beginning or the end of a text that has at most some number of tokens.
+
+    Parameters
+    ----------
+    ids : list of int
+        The first or last ids of the text.
+    text : str or bytes
+        Their text, of the type of the text that was given; that text itself if nothing was cut.
+    was_cut : bool
+        Whether the text had more ids.
+    """
+
+    ids: list[int]
+    text: str | bytes
+    was_cut: bool
+
+
+class TextPiece(NamedTuple):
+    """A piece of a text.
+
+    Parameters
+    ----------
+    text : str
+    overlap : int
+        Number of characters at its start that are the end of the piece before.
+    tokens : int
+        Its number of tokens.
+    """
+
+    text: str
+    overlap: int
+    tokens: int
+
+
+def fits(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> bool:
+    """Return True if a text has at most `n` ids; read it only as far as needed."""
+    size = 0
+    with closing(_blocks_ahead(codec, text, n, splitter)) as blocks:
+        for ids in blocks:
+            size += ids.size
+            if size > n:
+                return False
+    return True
+
+
+def truncate(
+    codec: Codec,
+    text: str | bytes,
+    n: int,
+    side: str,
+    splitter: AnySplitter,
+) -> Truncated:
+    """Return the beginning of a text, or its end if `side` is "left" (see `bpejit.Tokenizer.truncate`)."""
+    from_left = side == "right"
+    known = (_first_ids if from_left else _last_ids)(codec, text, n, splitter)
+    if known.size <= n:
+        return Truncated(known.tolist(), text, False)
+    data = codec.encoder.decode(known)
+    bounds = starts_of(codec.encoder.token_lengths(known))
+    for size in range(n, -1, -1):
+        first = 0 if from_left else known.size - size
+        if not _is_between_characters(data, int(bounds[size if from_left else first])):
+            continue
+        ids = known[first : first + size].tolist()
+        cut = codec.decode(ids) if isinstance(text, str) else codec.decode_bytes(ids)
+        if fits(codec, cut, n, splitter):
+            break
+    return Truncated(ids, cut, True)
+
+
+def _is_between_characters(data: bytes, position: int) -> bool:
+    """Return True unless a character of UTF-8 begins before a position and ends after it."""
+    for start in range(position - 1, max(position - 4, -1), -1):
+        if data[start] & 0xC0 != 0x80:  # the first byte of a character, or the only one
+            width = 1 + (data[start] >= 0xC0) + (data[start] >= 0xE0) + (data[start] >= 0xF0)
+            return start + width <= position or not is_utf8(data[start : start + width])
+    return True
+
+
+def _first_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> Array:
+    """Return the first ids of a text: all, or more than `n`, with those of the bytes that complete a character after `n`."""
+    found: list[Array] = []
+    missing = n + 3
+    with closing(_blocks_ahead(codec, text, n, splitter)) as blocks:
+        for ids in blocks:
+            found.append(ids.copy())
+            missing -= ids.size
+            if missing <= 0:
+                break
+    return join_blocks(found)
+
+
+def _blocks_ahead(
+    codec: Codec,
+    text: str | bytes,
+    n: int,
+    splitter: AnySplitter,
+) -> Generator[Array]:
+    """Yield the ids of a text block by block, in views that are valid until the next; the text is read in growing steps.
+
+    A pipeline may have to read all of the text.
+    """
+    data, splitter = prepared(text, splitter)
+    with codec.workspace() as workspace:
+        stream = EncodeStream(codec.encoder.runner, splitter, workspace, grows=True)
+        start, step = 0, max(_PER_TOKEN * n, _LEAST_STEP)
+        try:
+            while start < len(data):
+                stop = start + step
+                yield from stream.blocks(data[start:stop], final=stop >= len(data))
+                start, step = stop, 2 * step
+        finally:
+            stream.restart()
+
+
+def _last_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> Array:
+    """Return the last ids of a text: all, or more than `n`. The text is read from its end where it may be cut somewhere."""
+    encoder = codec.encoder
+    ahead = max([4, *map(len, splitter.special_tokens)])
+    size = max(_PER_TOKEN * n, _LEAST_STEP) + 4 * ahead
+    with codec.workspace() as workspace:
+        while size < len(text) and splitter.automaton is not None:
+            end = text[-size:]
+            data = encode_utf8(end) if isinstance(end, str) else bytes(end)
+            padded, n_bytes = padded_text(data)
+            cut = splitter.find_cut(padded, 2 * ahead + 4, n_bytes - ahead, n_bytes)
+            ids = encoder.encode(data[cut:], workspace, splitter) if cut >= 0 else np.empty(0, np.uint32)
+            if ids.size > n:
+                return ids
+            size *= 4
+        return encoder.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
+
+
+def chunk(
+    codec: Codec,
+    text: str,
+    max_tokens: int,
+    overlap: int,
+    at: str,
+    splitter: AnySplitter,
+) -> list[TextPiece]:
+    """Return the pieces of a text (see `bpejit.Tokenizer.chunk`)."""
+
+    def count(first: int, after: int) -> int:
+        return codec.count_by(text[bounds[first] : bounds[after]], splitter)
+
+    def sizes() -> Array:
+        units = [text[start:stop] for start, stop in pairwise(bounds)]
+        with codec.workspace() as workspace:
+            return codec.encoder.count_batch(units, workspace, splitter, range(len(units)), use_ids=len)
+
+    def is_piece(first: int) -> Callable[[int], bool]:
+        return lambda after: count(first, after) <= max_tokens
+
+    def is_repeated(after: int) -> Callable[[int], bool]:
+        return lambda n: count(after - n, after) <= overlap and count(after - n, after + 1) <= max_tokens
+
+    bounds = _unit_bounds(text, at, splitter)
+    for index in np.flatnonzero(sizes() > max_tokens)[::-1].tolist():
+        unit = text[bounds[index] : bounds[index + 1]]
+        bounds[index + 1 : index + 1] = _character_cuts(codec, unit, bounds[index], max_tokens, splitter)
+    sums = starts_of(sizes())
+    pieces: list[TextPiece] = []
+    done = repeated = 0
+    last = len(bounds) - 1
+    while done < last:
+        first = done - repeated
+        guess = int(np.searchsorted(sums, sums[first] + max_tokens, side="right")) - 1
+        after = _last_fitting(is_piece(first), done + 1, guess, last)
+        start = bounds[first]
+        pieces.append(TextPiece(text[start : bounds[after]], bounds[done] - start, count(first, after)))
+        done, repeated = after, 0
+        if overlap and after < last:
+            guess = after - int(np.searchsorted(sums, sums[after] - overlap))
+            repeated = _last_fitting(is_repeated(after), 0, guess, after - first)
+    return pieces
+
+
+def _unit_bounds(text: str, at: str, splitter: AnySplitter) -> list[int]:
+    """Return where the units of a text begin, and where the last one ends, in characters."""
+    if at in _UNIT_ENDS:
+        ends: Any = [found.end() for found in _UNIT_ENDS[at].finditer(text)]
+    else:
+        data = encode_utf8(text)
+        if isinstance(splitter, Splitter):
+            ends = splitter.split(*padded_text(data)) & np.uint32(POSITION_MASK)
+        else:
+            aligned = splitter.align(data)
+            ends = aligned.byte_ends[(aligned.ends & np.uint32(POSITION_MASK)).astype(np.int64) - 1]
+        widths, sizes = characters(text)
+        ends = starts_of(sizes)[np.searchsorted(starts_of(widths), ends)].tolist()
+    return sorted({0, *ends, len(text)})
+
+
+def _character_cuts(
+    codec: Codec,
+    text: str,
+    offset: int,
+    max_tokens: int,
+    splitter: AnySplitter,
+) -> list[int]:
+    """Return where a unit that begins at `offset` is cut into pieces of at most `max_tokens` tokens."""
+
+    def is_piece(first: int) -> Callable[[int], bool]:
+        return lambda after: codec.count_by(text[first:after], splitter) <= max_tokens
+
+    cuts: list[int] = []
+    start = 0
+    while True:
+        window = text[start : start + _WINDOW_PER_TOKEN * max_tokens]
+        guess = start + len(truncate(codec, window, max_tokens, "right", splitter).text)
+        stop = _last_fitting(is_piece(start), start, guess, len(text))
+        if stop == len(text):
+            return cuts
+        if stop == start:
+            character = text[start]
+            raise OptionError(
+                f"max_tokens is {max_tokens}, and the character {shorten(character)} has {codec.count_by(character, splitter)} "
+                "tokens; expected a limit that every character fits in: give a larger one"
+            )
+        cuts.append(offset + stop)
+        start = stop
+
+
+def _last_fitting(
+    is_fitting: Callable[[int], bool],
+    low: int,
+    guess: int,
+    high: int,
+) -> int:
+    """Return a number in `low:high + 1` that fits, and whose successor does not, unless it is `high`; `low` is known to fit.
+
+    The search begins at a guess; its steps are doubled until the result is between two numbers.
+    """
+    step = 1
+    has_low = has_high = False
+    while low < high:
+        guess = min(max(guess, low + 1), high)
+        if is_fitting(guess):
+            low, has_low = guess, True
+        else:
+            high, has_high = guess - 1, True
+        if has_low and has_high:
+            guess = (low + high + 1) // 2
+        else:
+            guess = low + step if has_low else high + 1 - step
+        step *= 2
+    return low
