@@ -29,6 +29,12 @@ from bpejit.errors import (
 if TYPE_CHECKING:
     from bpejit import subword as subword
     from bpejit.combined_jobs import combine as combine
+    from bpejit.compat.acceleration import (
+        accelerate as accelerate,
+        acceleration_report as acceleration_report,
+        patch_transformers as patch_transformers,
+        unpatch_transformers as unpatch_transformers,
+    )
     from bpejit.counting.count_corpus import count as count, plan_count as plan_count
     from bpejit.counting.counts import Counts as Counts, merge_counts as merge_counts
     from bpejit.encoding.cache_budget import (
@@ -67,6 +73,7 @@ _MODULES = {
     name: module
     for module, names in {
         "bpejit.combined_jobs": ("combine",),
+        "bpejit.compat.acceleration": ("accelerate", "acceleration_report", "patch_transformers", "unpatch_transformers"),
         "bpejit.counting.counts": ("Counts", "merge_counts"),
         "bpejit.t2t.datagen.generation": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),

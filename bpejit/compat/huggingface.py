@@ -18,20 +18,15 @@ from bpejit.compat.model_inputs import (
     BatchEncoding,
     LengthPlan,
     Padding,
-    TokenRows,
     Truncation,
     added_ids,
-    apply_template,
     as_tensors,
-    count_blanks,
-    count_blanks_of_changed,
     make_plan,
     pad_columns,
-    padded_length,
-    trims,
-    truncated_lengths,
+    padded_rows,
 )
 from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
+from bpejit.compat.row_encoding import RowEncoder, trims
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import decode_batch
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
@@ -247,9 +242,11 @@ class HuggingFaceTokenizer(NamedTokens):
         results = []
         for texts, pairs in ((text, text_pair), (text_target, text_pair_target)):
             if texts is not None:
-                rows = self._rows(texts, pairs, plan, add_special_tokens, return_offsets_mapping, split)
-                columns = {name: column for name, column in rows.columns.items() if chosen.get(name, True)}
-                rows = self._pad(TokenRows(columns, rows.starts), plan)
+                encoder = RowEncoder(self._codec, self.template, self._trims)
+                rows = encoder.encode(
+                    *_pair_up(texts, pairs), plan, add=add_special_tokens, offsets=return_offsets_mapping, split=split
+                )
+                rows = padded_rows(rows.chosen(chosen), plan, self._fills)
                 inputs: dict[str, Any] = rows.lists() if return_tensors is None or not rows.length else rows.matrices()
                 if isinstance(texts, str) and return_tensors is None:
                     inputs = {name: column[0] for name, column in inputs.items()}
@@ -266,35 +263,9 @@ class HuggingFaceTokenizer(NamedTokens):
         self, padding: Padding, truncation: Truncation, max_length: int | None, multiple: int | None, side: str | None
     ) -> LengthPlan:
         side = self.padding_side if side is None else side
-        return make_plan(padding, truncation, max_length, multiple, side, self.model_max_length, self.pad_token)
-
-    def _rows(
-        self,
-        texts: str | Sequence[str],
-        pairs: str | Sequence[str] | None,
-        plan: LengthPlan,
-        add: bool,
-        offsets: bool,
-        split: bool,
-    ) -> TokenRows:
-        """Encode texts, or pairs of texts, truncate them, and apply the template."""
-        firsts, seconds = _pair_up(texts, pairs)
-        first = self._encode(firsts, offsets, split)
-        second = None if seconds is None else self._encode(seconds, offsets, split)
-        template = self.template if add else Template()
-        if seconds is not None and template.pair is None:
-            raise OptionError("the template does not support pairs of texts; expected a single text: leave text_pair out")
-        if plan.truncation and plan.max_length is not None:
-            capacity = plan.max_length - len(added_ids(template, pair=seconds is not None))
-            if capacity < 0:
-                raise OptionError(
-                    f"max_length is {plan.max_length}, and {plan.max_length - capacity} special tokens are added to each row; "
-                    "expected a max_length of at least that: choose a greater one, or add_special_tokens=False"
-                )
-            first, second = self._truncate(first, second, capacity, plan.truncation)
-        for prefix in self._trims if offsets else ():
-            first, second = first.trimmed(prefix), second and second.trimmed(prefix)
-        return apply_template(template, first, second)
+        return make_plan(
+            padding, truncation, max_length, multiple, side, self.truncation_side, self.model_max_length, self.pad_token
+        )
 
     @property
     def _trims(self) -> tuple[bool, ...]:
@@ -302,49 +273,6 @@ class HuggingFaceTokenizer(NamedTokens):
         if self.add_bos_token or self.add_eos_token:
             return ()
         return trims(json.loads(self._codec.model.post_processor))
-
-    def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> TokenRows:
-        model = self._codec.model
-        special = {number: text for text, number in model.special_tokens.items()}
-        choice: tuple[Any, ...] = ()
-        if split:
-            flags = model.token_flags
-            special = {number: text for number, text in special.items() if text in flags and not flags[text].special}
-            choice = set(special.values()), ()
-        if not offsets:
-            if len(texts) == 1:
-                ids = self._codec.encode(texts[0], *choice)
-                return TokenRows({"input_ids": ids}, np.array([0, ids.size]))
-            batch = self._codec.encode_batch(texts, 1, *choice)
-            return TokenRows({"input_ids": batch.ids}, batch.starts)
-        found, starts, changed = self._codec.locate_batch(texts, *choice)
-        columns = {"input_ids": found.ids, "offset_mapping": np.stack([found.char_starts, found.char_ends], axis=1)}
-        if self._trims:
-            columns["blanks"] = blanks = count_blanks(found.ids, model.vocab, special)
-            for row, prepared in changed.items():
-                tokens = slice(starts[row], starts[row + 1])
-                blanks[tokens] = count_blanks_of_changed(found.ids[tokens], model.vocab, prepared)
-        return TokenRows(columns, starts)
-
-    def _truncate(
-        self, first: TokenRows, second: TokenRows | None, capacity: int, strategy: str
-    ) -> tuple[TokenRows, TokenRows | None]:
-        texts = [first] if second is None else [first, second]
-        lengths = np.array([np.diff(rows.starts) for rows in texts])
-        kept = lengths.copy()
-        for row in np.flatnonzero(lengths.sum(axis=0) > capacity).tolist():
-            n_first, *n_second = lengths[:, row].tolist()
-            counts = truncated_lengths(n_first, n_second[0] if n_second else None, capacity, strategy)
-            kept[:, row] = counts[: len(texts)]
-        begins = np.zeros_like(kept) if self.truncation_side == "right" else lengths - kept
-        first, *others = (rows.select(*chosen) for rows, *chosen in zip(texts, begins, kept, strict=True))
-        return first, others[0] if others else None
-
-    def _pad(self, rows: TokenRows, plan: LengthPlan) -> TokenRows:
-        if plan.padding is None or rows.starts.size == 1:
-            return rows
-        target = padded_length(int(np.diff(rows.starts).max()), plan)
-        return rows.padded(target, plan.side, self._fills | {"offset_mapping": (0, 0)})
 
     @property
     def _fills(self) -> dict[str, Any]:

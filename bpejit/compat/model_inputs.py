@@ -1,9 +1,9 @@
-"""The inputs of a model as flat arrays: truncation, templates, padding, trimmed offsets, and conversion to arrays."""
+"""The inputs of a model as flat arrays: templates, padding, trimmed offsets, and conversion to arrays."""
 
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,13 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array, EncodedBatch, ranges_of, starts_of
 from bpejit.errors import OptionError, UnsupportedError, shorten
-from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.normalization.alignment import PreTokenizedText
-from bpejit.normalization.byte_characters import encode_byte_characters
-from bpejit.normalization.normalizers import WHITE_SPACE
 from bpejit.normalization.pipeline_config import Template
-
-_BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
 
 class TokenRows(NamedTuple):
@@ -68,24 +62,29 @@ class TokenRows(NamedTuple):
         ends = np.where(ends >= after, np.maximum(ends - after, begins), ends)
         return TokenRows({**self.columns, "offset_mapping": np.stack([begins, ends], axis=1)}, self.starts)
 
+    def chosen(self, names: Mapping[str, bool]) -> TokenRows:
+        """Return the columns without those whose value in `names` is false."""
+        return TokenRows({name: column for name, column in self.columns.items() if names.get(name, True)}, self.starts)
+
     def padded(self, target: int, side: str, fills: Mapping[str, Any]) -> TokenRows:
         """Pad rows that are shorter than `target` on the given side; `fills` has the value of each column."""
         lengths = np.diff(self.starts)
-        padded = np.maximum(lengths, target)
-        starts = starts_of(padded)
-        positions = ranges_of(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
+        missing = np.maximum(target - lengths, 0)
+        real = _parts_of([lengths, missing] if side == "right" else [missing, lengths]) == (side != "right")
         columns = {}
         for name, column in self.columns.items():
-            columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), column.dtype)
+            columns[name] = np.empty((real.size, *column.shape[1:]), column.dtype)
             columns[name][:] = fills[name]
-            columns[name][positions] = column
-        return TokenRows(columns, starts)
+            columns[name][real] = column
+        return TokenRows(columns, starts_of(lengths + missing))
 
     def lists(self) -> dict[str, list[Any]]:
         """Return each column as a list of lists, of integers or of pairs of them."""
         return {name: self._list(column) for name, column in self.columns.items()}
 
     def _list(self, column: Array) -> list[Any]:
+        if column.strides[0] == 0:
+            return [column[:1].tolist() * length for length in np.diff(self.starts).tolist()]
         if column.ndim == 1:
             if self.starts.size == 2:
                 return [column.tolist()]
@@ -116,81 +115,44 @@ def apply_template(template: Template, first: TokenRows, second: TokenRows | Non
         which is 1 for tokens that the template adds; and `offset_mapping` if there are offsets, (0, 0) for added tokens.
     """
     items = template.single if second is None else template.pair or ()
-    if len(items) == 1 and items[0].text == "A":
-        return _inputs(first, items[0].type_id)
     none = np.zeros(first.starts.size - 1, np.int64)
     texts = {"A": first, "B": second or first.select(none, none)}
-    parts = [_constant(item.ids, first) if item.text is None else texts[item.text] for item in items]
-    lengths = [np.diff(part.starts) for part in parts]
-    starts = starts_of(sum(lengths, none))
-    blank = {name: np.zeros((starts[-1], *column.shape[1:]), column.dtype) for name, column in first.columns.items()}
-    inputs = _inputs(TokenRows(blank, starts), 0)
-    begins = starts[:-1]
-    for item, part, n_part in zip(items, parts, lengths, strict=True):
-        positions = ranges_of(begins, n_part)
-        inputs.columns["token_type_ids"][positions] = item.type_id
-        inputs.columns["special_tokens_mask"][positions] = item.text is None
-        for name in part.columns.keys() & inputs.columns.keys():
-            inputs.columns[name][positions] = part.columns[name]
-        begins = begins + n_part
-    return inputs
+    lengths = [none + len(item.ids or ()) if item.text is None else np.diff(texts[item.text].starts) for item in items]
+    which = _parts_of(lengths) if len(items) > 1 else np.zeros(int(sum(lengths, none).sum()), np.uint8)
+    columns = {name: np.zeros((which.size, *column.shape[1:]), column.dtype) for name, column in first.columns.items()}
+    for index, item in enumerate(items):
+        if item.text is None:
+            columns["input_ids"][which == index] = np.tile(np.array(item.ids, np.uint32), none.size)
+        elif len(items) == 1:
+            columns = dict(texts[item.text].columns)
+        else:
+            for name, column in columns.items():
+                column[which == index] = texts[item.text].columns[name]
+    constants = {
+        "token_type_ids": [item.type_id for item in items],
+        "attention_mask": [1 for _ in items],
+        "special_tokens_mask": [int(item.text is None) for item in items],
+    }
+    inputs = {"input_ids": columns["input_ids"]}
+    for name, values in constants.items():
+        table = np.array(values or [0], np.uint32)
+        # An array without strides takes no memory, and a list of its numbers little time.
+        inputs[name] = np.broadcast_to(table[0], which.size) if (table == table[0]).all() else table[which]
+    if "offset_mapping" in columns:
+        inputs["offset_mapping"] = columns["offset_mapping"]
+    return TokenRows(inputs, starts_of(sum(lengths, none)))
 
 
-def _inputs(rows: TokenRows, type_id: int) -> TokenRows:
-    """Return ids and offsets, and columns that are constant."""
-    ids = rows.columns["input_ids"]
-    columns = {"input_ids": ids}
-    for name, value in (("token_type_ids", type_id), ("attention_mask", 1), ("special_tokens_mask", 0)):
-        columns[name] = np.full(ids.size, value, np.uint32)
-    if "offset_mapping" in rows.columns:
-        columns["offset_mapping"] = rows.columns["offset_mapping"]
-    return TokenRows(columns, rows.starts)
+def _parts_of(lengths: Sequence[Array]) -> Array:
+    """Return to which of its parts each token of each row belongs, as uint8 [tokens].
 
-
-def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
-    """Return the same ids for each row."""
-    n_rows = rows.starts.size - 1
-    added = np.array(ids or (), np.uint32)
-    return TokenRows({"input_ids": np.tile(added, n_rows)}, np.arange(n_rows + 1, dtype=np.int64) * added.size)
-
-
-def trims(post_processor: Any) -> tuple[bool, ...]:
-    """Return the `add_prefix_space` of each component of a post-processor that trims offsets."""
-    if not isinstance(post_processor, dict):
-        return ()
-    if post_processor.get("type") == "Sequence":
-        return tuple(prefix for part in post_processor["processors"] for prefix in trims(part))
-    return (post_processor["add_prefix_space"],) if post_processor.get("trim_offsets") else ()
-
-
-def count_blanks(ids: Array, vocab: Mapping[int, bytes], special: Mapping[int, str]) -> Array:
-    """Count the white space at both ends of each token, as `tokenizer.json` writes it; `special` has texts of special tokens.
-
-    Returns
-    -------
-    int64 [tokens, 2]
+    Parameters
+    ----------
+    lengths : sequence of int64 [rows]
+        The length of each part of a row.
     """
-    distinct, indices = np.unique(ids, return_inverse=True)
-    counts = [
-        _blanks(special[token_id], _BLANK) if token_id in special else _blanks(vocab[token_id], b" ")
-        for token_id in distinct.tolist()
-    ]
-    return np.array(counts, np.int64).reshape(-1, 2)[indices]
-
-
-def count_blanks_of_changed(ids: Array, vocab: Mapping[int, bytes], prepared: PreTokenizedText) -> Array:
-    """Do the same for a text that a pipeline changed; its special tokens may have absorbed white space."""
-    ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids.tolist())])
-    spans = np.concatenate([np.zeros(1, np.uint32), prepared.ends])
-    begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
-    blanks = count_blanks(ids, vocab, {})
-    for index, text in zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True):
-        blanks[index] = _blanks(text, _BLANK)
-    return blanks
-
-
-def _blanks(token: Any, blank: Any) -> tuple[int, int]:
-    return len(token) - len(token.lstrip(blank)), len(token) - len(token.rstrip(blank))
+    rows = len(lengths[0]) if lengths else 0
+    return np.repeat(np.tile(np.arange(len(lengths), dtype=np.uint8), rows), np.stack(lengths, axis=1).ravel())
 
 
 # ---- lengths
@@ -226,8 +188,8 @@ class LengthPlan(NamedTuple):
     max_length : int, optional
     multiple : int, optional
         The length of padded rows is rounded up to a multiple of this.
-    side : str
-        `left` or `right`: the side that is padded.
+    side, cut_side : str
+        `left` or `right`: the side that is padded, and the one that is truncated.
     """
 
     padding: str | None
@@ -235,6 +197,7 @@ class LengthPlan(NamedTuple):
     max_length: int | None
     multiple: int | None
     side: str
+    cut_side: str
 
 
 def make_plan(
@@ -243,6 +206,7 @@ def make_plan(
     max_length: int | None,
     multiple: int | None,
     side: str,
+    cut_side: str,
     model_max_length: int,
     pad_token: str | None,
 ) -> LengthPlan:
@@ -268,7 +232,7 @@ def make_plan(
             f"max_length is {max_length} and pad_to_multiple_of {multiple}; expected a max_length that is a multiple "
             "of it, since rows are truncated and padded: choose another"
         )
-    return LengthPlan(pad, cut, max_length, multiple, side)
+    return LengthPlan(pad, cut, max_length, multiple, side, cut_side)
 
 
 def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tuple[str, ...]) -> str | None:
@@ -281,46 +245,18 @@ def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tup
     raise OptionError(f"{option} is {shorten(value)}; expected one of {names}: choose one of these")
 
 
-def truncated_lengths(first: int, second: int | None, capacity: int, strategy: str) -> tuple[int, int]:
-    """Return the lengths to which one text or two are truncated, by the rules of `tokenizers`.
-
-    Parameters
-    ----------
-    first, second : int
-        Numbers of tokens of the texts; `second` is None for a single text.
-    capacity : int
-        The maximum number of tokens of both.
-    strategy : str
-        `longest_first`, `only_first` or `only_second`.
-    """
-    surplus = first + (second or 0) - capacity
-    if surplus <= 0:
-        return first, second or 0
-    if capacity == 0:
-        return 0, 0
-    if strategy == "longest_first":
-        if second is None:
-            return capacity, 0
-        short, long = sorted((first, second))
-        long = short if short > capacity else max(short, capacity - short)
-        if short + long > capacity:
-            short, long = capacity // 2, capacity - capacity // 2
-        return (short, long) if first <= second else (long, short)
-    if strategy == "only_second" and second is None:
-        raise OptionError("truncation is 'only_second' without a text_pair; expected a pair of texts: choose another strategy")
-    length = first if strategy == "only_first" else second or 0
-    if length <= surplus:
-        raise OptionError(
-            f"truncation {shorten(strategy)} must remove {surplus} tokens of a text that has {length}; expected a longer one: "
-            "choose a greater max_length, or truncation='longest_first'"
-        )
-    return (first - surplus, second or 0) if strategy == "only_first" else (first, (second or 0) - surplus)
-
-
 def padded_length(longest: int, plan: LengthPlan) -> int:
     """Return the length to which rows are padded, the longest of which has `longest` tokens."""
     target = longest if plan.padding == "longest" else plan.max_length or 0
     return -(-target // plan.multiple) * plan.multiple if plan.multiple else target
+
+
+def padded_rows(rows: TokenRows, plan: LengthPlan, fills: Mapping[str, Any]) -> TokenRows:
+    """Pad rows as a plan says; `fills` has the padding of each column but `offset_mapping`."""
+    if plan.padding is None or rows.starts.size == 1:
+        return rows
+    target = padded_length(int(np.diff(rows.starts).max()), plan)
+    return rows.padded(target, plan.side, {**fills, "offset_mapping": (0, 0)})
 
 
 def pad_columns(

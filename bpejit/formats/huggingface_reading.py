@@ -8,6 +8,7 @@ adds are in `Model.template`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -108,6 +109,17 @@ def _state_of(file: Path) -> tuple[int, ...] | None:
         return None
     found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def parse_tokenizer_json(data: bytes) -> Model:
+    """Return the model in the bytes of a `tokenizer.json`, or what was stored of them; the errors do not name a file."""
+    described = repr((hashlib.sha256(data).hexdigest(), TOOLS_UNICODE, ())).encode()
+    stored = load_stored(described)
+    if stored is not None:
+        return stored[0]
+    model = _parse(data, Path(TOKENIZER_FILE), None, TOOLS_UNICODE)
+    store_parsed(described, model, {})
+    return model
 
 
 def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:

@@ -129,6 +129,11 @@ class Template:
     single: tuple[TemplateItem, ...] = _PLAIN_SINGLE
     pair: tuple[TemplateItem, ...] | None = _PLAIN_PAIR
 
+    def without_tokens(self) -> Template:
+        """Return the template of texts alone, with the same type ids."""
+        single, pair = (items and tuple(item for item in items if item.ids is None) for items in (self.single, self.pair))
+        return Template(single or (), pair)
+
 
 def make_template(value: Any) -> Template | None:
     """Return the template of a post-processor, or None if it adds no tokens.
