@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
     from bpejit.corpus.input_paths import Inputs
     from bpejit.encoding.cutting import TextPiece, Truncated
+    from bpejit.encoding.decode_streams import DecodeStreams
     from bpejit.encoding.kernel_runner import AnySplitter
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.engines.base import Progress
@@ -931,6 +932,48 @@ class Tokenizer:
         """Return an iterator over the text of a stream of ids, such as the output of a model, in whole characters."""
         decoder = self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens)
         return decode_stream(decoder, arguments.ids("ids", ids))
+
+    def decode_streams(
+        self,
+        n: int,
+        *,
+        stop: Iterable[str] = (),
+        errors: str = "replace",
+        skip_special_tokens: bool = False,
+    ) -> DecodeStreams:
+        """Return a decoder of `n` streams at once, to which each step adds one id of each.
+
+        Parameters
+        ----------
+        n : int
+            Number of streams, at least 1.
+        stop : list of str
+            Strings that end a stream; its text is cut before them.
+        errors, skip_special_tokens
+            As for `decode`.
+
+        Returns
+        -------
+        DecodeStreams
+            With `push(ids)`, `finish(index)`, `reset(index)` and `ended`.
+
+        Raises
+        ------
+        OptionError
+            If a stop string is empty.
+        """
+        from bpejit.encoding.decode_streams import DecodeStreams
+
+        texts = [arguments.string("stop", text) for text in arguments.texts("stop", stop)]
+        if "" in texts:
+            raise OptionError("stop has an empty string; expected at least one character: remove it")
+        return DecodeStreams(
+            self._codec.encoder,
+            arguments.whole_number("n", n, least=1),
+            stop=texts,
+            errors=arguments.error_handler("errors", errors),
+            skip_special_tokens=arguments.flag("skip_special_tokens", skip_special_tokens),
+        )
 
     @showing_progress
     def decode_file(

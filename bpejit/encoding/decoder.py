@@ -76,17 +76,43 @@ class Decoder:
         lengths: Array = self._lengths[ids]
         return lengths
 
+    @cached_property
+    def token_texts(self) -> tuple[dict[int, str], dict[int, bytes]]:
+        """The texts of ids that are the same after all others (see `StreamDecoder.is_direct`), and the bytes of the other ids.
+
+        The others are parts of characters, and ids of byte fallback. If all ids depend on those before, there are neither.
+        """
+        texts: dict[int, str] = {}
+        parts: dict[int, bytes] = {}
+        byte_ids = () if self.rule is None else self.rule.byte_ids
+        ids = np.flatnonzero(self._lengths if self.rule is None or self.rule.adds_up else ())
+        data = self.decode(ids)
+        for number, (start, end) in zip(ids.tolist(), pairwise(starts_of(self.token_lengths(ids)).tolist()), strict=True):
+            token = data[start:end]
+            try:
+                texts[number] = token.decode()
+            except UnicodeDecodeError:
+                parts[number] = token
+            if number in byte_ids:
+                parts[number] = token
+                texts.pop(number, None)
+        return texts, parts
+
     def without_special(self, ids: Iterable[int] | Array) -> Array:
         """Return the ids of ordinary tokens, as int64."""
-        array = self._as_ids(ids, 0).astype(np.int64)
+        array = self.as_ids(ids).astype(np.int64)
         return array[~self.is_special(array)]
 
     def is_special(self, ids: Array) -> Array:
         """Return a mask of the ids of special tokens that decoding may skip."""
-        flags = self.model.token_flags
-        special = [number for text, number in self.model.special_tokens.items() if text not in flags or flags[text].special]
-        found: Array = np.isin(ids, special)
+        found: Array = np.isin(ids, self.skipped_ids)
         return found
+
+    @cached_property
+    def skipped_ids(self) -> list[int]:
+        """The ids of special tokens that decoding may skip."""
+        flags = self.model.token_flags
+        return [number for text, number in self.model.special_tokens.items() if text not in flags or flags[text].special]
 
     def decode(self, ids: Iterable[int] | Array, *, offset: int = 0) -> bytes:
         """Return the bytes of ids.
@@ -102,7 +128,7 @@ class Decoder:
         TokenIdError
             If an id is not in the vocabulary.
         """
-        array = self._as_ids(ids, offset)
+        array = self.as_ids(ids, offset)
         if array.size <= SHORT_IDS:
             # Without the generator and its buffers, a short text takes two thirds of the time.
             out = np.empty(array.size * decoding.SLOT_BYTES + self._longest + decoding.SLOT_BYTES, np.uint8)
@@ -157,7 +183,7 @@ class Decoder:
         buffer = np.empty(block_ids, np.int64)
         state = np.zeros(2, np.int64)
         for block in blocks:
-            array = self._as_ids(block, offset)
+            array = self.as_ids(block, offset)
             start = 0
             for memory, n_ids, width in _as_memory(array, buffer):
                 state[decoding.N_IDS] = 0
@@ -178,7 +204,7 @@ class Decoder:
             offset += array.size
         yield out[: state[decoding.N_BYTES]]
 
-    def _as_ids(self, ids: Iterable[int] | Array, offset: int) -> Array:
+    def as_ids(self, ids: Iterable[int] | Array, offset: int = 0) -> Array:
         """Return ids as an array [n] of any type of integers but uint64."""
         numbers = ids if isinstance(ids, np.ndarray) else list(ids)
         try:
@@ -274,6 +300,40 @@ class StreamDecoder:
             return self._feed_rule(self._decoder.rule, list(some))
         return self._text.decode(self._decoder.decode(self._decoder.without_special(some) if self._skips else some))
 
+    @property
+    def is_direct(self) -> bool:
+        """True if the text of the next id is that of its bytes, provided that these are whole characters."""
+        rule = self._decoder.rule
+        if rule is None:
+            return not self._text.getstate()[0]
+        return rule.adds_up and bool(self._before) and not self._held
+
+    def feed_one(self, number: int) -> str:
+        """Do the same as `feed` with one id, in less time for most."""
+        decoder = self._decoder
+        texts, parts = decoder.token_texts
+        text, part = texts.get(number), parts.get(number)
+        if (text is None and part is None) or (self._skips and number in decoder.skipped_ids):
+            return self.feed(number)
+        if decoder.rule is None:
+            return self._text.decode((text or "").encode() if part is None else part)
+        if not self._before:
+            return self.feed(number)
+        if part is not None:  # its text depends on the bytes after it
+            self._held.append(number)
+            return ""
+        try:
+            run = b"".join([parts[held] for held in self._held]).decode()
+        except UnicodeDecodeError:
+            return self.feed(number)
+        self.follow(number)
+        self._held = []
+        return run + (text or "")
+
+    def follow(self, number: int) -> None:
+        """Continue after an id that was decoded elsewhere, since the decoder `is_direct`."""
+        self._before = [number]
+
     def _feed_rule(self, rule: DecodingRule, some: list[int], *, final: bool = False) -> str:
         """Decode as a rule says: the text of the ids that are new, after the last one before them."""
         if self._skips:
@@ -360,7 +420,7 @@ def _shown(decoder: Decoder, batch: Any, skip_special_tokens: bool) -> tuple[Arr
             parts = rows = [row if isinstance(row, (list, np.ndarray)) else list(row) for row in rows]
         starts = starts_of(lengths_of(rows))
         try:
-            ids = np.concatenate([np.empty(0, np.int64), *(decoder._as_ids(part, 0) for part in parts)], dtype=np.int64)
+            ids = np.concatenate([np.empty(0, np.int64), *(decoder.as_ids(part) for part in parts)], dtype=np.int64)
         except TokenIdError:
             for index, row in enumerate(rows):
                 _checked(decoder, index, row)

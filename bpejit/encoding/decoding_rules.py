@@ -33,15 +33,20 @@ class DecodingRule:
         self._join, self._lengths, self._has_scores = join, lengths, model.has_scores
         symbols = model.symbols
         self._space = space = symbols.space if symbols is not None else ""
-        self._byte_ids = np.array(symbols.byte_ids if symbols is not None else (), np.int64)
+        self.byte_ids = set(symbols.byte_ids if symbols is not None else ())
         characters = symbols is not None and symbols.characters
-        fallback = self._byte_ids.size > 0
+        fallback = bool(self.byte_ids)
         self._rule = read_decoder(json.loads(model.decoder), characters=characters, space=space, fallback=fallback)
         self._model = model
 
     @cached_property
     def _texts(self) -> dict[int, str]:
         return file_texts(self._model)
+
+    @property
+    def adds_up(self) -> bool:
+        """True if, after the first id, each id adds the text of its bytes, unless it is one of `byte_ids`."""
+        return isinstance(self._rule, Joining)
 
     def bytes_of(self, ids: Iterable[int] | Array) -> bytes:
         """Return the bytes of ids."""
@@ -64,7 +69,7 @@ class DecodingRule:
 
     def holds(self, ids: list[int]) -> bool:
         """Return True if the last id is one of a run of bytes, whose text depends on what follows."""
-        return bool(ids) and ids[-1] in self._byte_ids
+        return bool(ids) and ids[-1] in self.byte_ids
 
     def context(self, ids: list[int]) -> list[int]:
         """Return the ids at the end that the text of later ones depends on: spaces may not be in a text at its start."""
@@ -79,7 +84,7 @@ class DecodingRule:
     def _without_spaces(self, ids: Iterable[int] | Array, data: bytes) -> bytes:
         """Return the bytes without the spaces of the first token, unless they are spaces in the file."""
         first = np.asarray(ids, np.int64)[:1]
-        if not first.size or first[0] in self._byte_ids:
+        if not first.size or first[0] in self.byte_ids:
             return data
         text = self._texts[int(first[0])].replace(self._space, "")
         return text.encode("utf-8", "surrogateescape") + data[int(self._lengths(first)[0]) :]

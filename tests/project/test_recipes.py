@@ -123,6 +123,21 @@ def test_recipe_for_nanogpt(folder: Path) -> None:
 
 
 @pytest.mark.compiled
+def test_recipe_for_servers(folder: Path) -> None:
+    """Each answer is the decoded ids that the model repeats, up to a stop string."""
+    (_, session), (_, serving) = examples("server")
+    run_console(session)
+    names: dict[str, Any] = {"__name__": "recipe"}
+    assert not run_python(serving, names)
+    assert len(names["prompts"]) > names["N_STREAMS"]
+    for name, prompt in enumerate(names["prompts"]):
+        ids = names["tokenizer"].truncate(prompt, names["CONTEXT"], side="left").ids
+        repeated = (ids * names["LONGEST"])[: names["LONGEST"]]
+        whole = names["tokenizer"].decode(repeated)
+        assert names["answers"][name] == re.split("\n\n|User:", whole)[0]
+
+
+@pytest.mark.compiled
 def test_recipe_for_datatrove(folder: Path) -> None:
     """The steps write the files and the counts of those of datatrove."""
     pytest.importorskip("datatrove")
