@@ -53,6 +53,9 @@ class Bpejit(Tool):
     def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
         return encoder.encode_batch(texts, num_threads=threads)
 
+    def count_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        return encoder.count_batch(texts, num_threads=threads)
+
     def batch_ids(self, result: Any) -> np.ndarray:
         return result.ids
 

@@ -52,6 +52,9 @@ class Tiktoken(Tool):
     def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
         return encoder.encode_batch(texts, num_threads=threads, allowed_special="all")
 
+    def count_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        return [len(ids) for ids in self.encode_batch(encoder, texts, threads)]
+
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         for piece in pieces:
             yield from encoder.encode(piece, allowed_special="all")

@@ -29,6 +29,9 @@ class Toktok(Quicktok):
     def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
         return encoder.encode_batch_to_numpy(texts, threads)
 
+    def count_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        return encoder.count_batch(texts, threads)
+
     def encode(self, encoder: Any, text: Any, threads: int = 1) -> Any:
         documents, ends_with_special = text
         return self.encode_batch(encoder, documents, threads), ends_with_special

@@ -116,6 +116,10 @@ class Tool:
         """Return the ids of a batch, concatenated."""
         return concatenate(result)
 
+    def count_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        """Return the number of ids of each string. Timed."""
+        raise CannotError("it has no call for many texts")
+
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         """Return an iterator over the ids of a stream of strings. Timed."""
         raise CannotError("it has no call for a stream of texts")

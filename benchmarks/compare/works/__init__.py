@@ -12,6 +12,7 @@ WORKS = {
     "encode_own": "EncodeOwn",
     "halves": "Halves",
     "documents": "Documents",
+    "count": "Count",
     "batch": "Batch",
     "threads": "Threads",
     "line": "Line",
