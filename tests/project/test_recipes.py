@@ -11,6 +11,7 @@ import subprocess
 import sys
 import types
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,51 @@ def test_recipe_for_datatrove(folder: Path) -> None:
         written.append({file.name: file.read_bytes() for file in (folder / place).iterdir() if file.suffix != ".metadata"})
     assert counted[0] == counted[1]
     assert written[0] == written[1]
+
+
+def merged(ids: list[bytes], left: bytes, right: bytes) -> list[bytes]:
+    """Return tokens after one merge, from the left."""
+    found: list[bytes] = []
+    for token in ids:
+        if found and (found[-1], token) == (left, right):
+            found[-1] = left + right
+        else:
+            found.append(token)
+    return found
+
+
+@pytest.mark.compiled
+def test_recipe_for_superwords(folder: Path) -> None:
+    """The merges are those of two stages in plain Python, and `tokenizers` gives the same ids."""
+    import tokenizers
+
+    (_, session), (_, code), *_ = examples("superwords")
+    text = (folder / "corpus.txt").read_text(encoding="utf-8")[:6000].replace(END, "")
+    (folder / "corpus.txt").write_text(text, encoding="utf-8")
+    run_console(session.replace("1600", "400").replace("2000", "450"))
+    names: dict[str, Any] = {"__name__": "recipe"}
+    assert not run_python(code.replace("2000", "450"), names)
+    runs = Counter(bpejit.split(text, names["RUNS"]))
+    words: dict[str, list[bytes]] = {}
+    for run in runs:
+        tokens = [bytes([byte]) for byte in run.encode()]
+        for left, right in names["words"].merges:
+            tokens = merged(tokens, left, right)
+        words[run] = tokens
+    learned = []
+    for _ in range(450 - 400):
+        pairs: Counter[tuple[bytes, bytes]] = Counter()
+        for run, tokens in words.items():
+            for pair in pairwise(tokens):
+                pairs[pair] += runs[run]
+        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        learned.append(best)
+        words = {run: merged(tokens, *best) for run, tokens in words.items()}
+    assert list(names["superwords"].merges)[-50:] == learned
+    assert any(b" " in left.strip() or b" " in (left + right).strip() for left, right in learned)
+    judge = tokenizers.Tokenizer.from_file("superwords/tokenizer.json")
+    for line in (text, text[::-1], data_text("code.txt")[:5000].decode()):
+        assert judge.encode(line, add_special_tokens=False).ids == names["superwords"].encode(line)
 
 
 class StandIn:
