@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from bpejit.encoding.decode_streams import DecodeStreams
     from bpejit.encoding.kernel_runner import AnySplitter
     from bpejit.encoding.offsets import TokenOffsets
+    from bpejit.encoding.session import Canonical, Session
     from bpejit.engines.base import Progress
     from bpejit.inspection.token_counts import InputCounts
     from bpejit.inspection.token_rows import ShownText
@@ -526,8 +527,6 @@ class Tokenizer:
         allowed_special, disallowed_special : "all" or a set of special tokens, optional
             As in `encode`.
         """
-        if num_threads == 1:
-            return self._codec.encode(text, allowed_special, disallowed_special)
         num_threads = arguments.whole_number("num_threads", num_threads, least=1)
         return self._codec.encode_long(text, num_threads, allowed_special, disallowed_special)
 
@@ -750,6 +749,84 @@ class Tokenizer:
         """Return the ids of `encode_segments`, their positions in the whole text, and the segment each token starts in."""
         with self._codec.workspace() as workspace:
             return locate_segments(self._codec.encoder, segments, workspace)
+
+    def session(self, text: str | bytes = "") -> Session:
+        """Return a session: a text and its ids, of which only what a change can affect is encoded again.
+
+        Use it for conversations, editors, and prefixes that many texts share. All special tokens are found, as in `encode`.
+
+        Parameters
+        ----------
+        text : str or bytes
+            Positions in the session are counted in characters of a str, or in bytes, of which a character may lack the last
+            ones until the next call of `append`. A session of bytes takes str as well.
+
+        Returns
+        -------
+        Session
+            With `append`, `edit`, `fork`, `ids`, `text` and `stable_prefix`.
+
+        Raises
+        ------
+        ArgumentTypeError, OptionError, CorpusError
+
+        Examples
+        --------
+        >>> session = tokenizer.session("Hello, wor")  # doctest: +SKIP
+        >>> session.append("ld")  # doctest: +SKIP
+        Appended(kept=2, ids=array([995], dtype=uint32))
+        """
+        from bpejit.encoding.session import Session
+
+        return Session(self._codec, text)
+
+    def session_from_ids(self, ids: Iterable[int] | Array) -> Session:
+        """Return a session that keeps ids, such as those that a model has sampled, and encodes only what is added.
+
+        Its text is that of `decode_bytes`, so positions are in bytes, and text that is added does not merge with it.
+
+        Parameters
+        ----------
+        ids : list of int, or array of integers
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+        UnsupportedError
+            If the tokenizer inserts a space before a text, or strips white space around special tokens: text that is added
+            could then not be encoded without the text before it.
+
+        Examples
+        --------
+        >>> session = tokenizer.session_from_ids([15496, 11])  # doctest: +SKIP
+        """
+        from bpejit.encoding.session import session_from_ids
+
+        return session_from_ids(self._codec, ids)
+
+    def is_canonical(self, ids: Iterable[int] | Array) -> Canonical:
+        """Return whether ids are those of the text that they decode to, which sampled ids need not be.
+
+        The result is true or false as such, and its `first_violation` is the index of the first id that differs.
+
+        Parameters
+        ----------
+        ids : list of int, or array of integers
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+
+        Examples
+        --------
+        >>> tokenizer.is_canonical([39, 68, 297, 78])  # doctest: +SKIP
+        Canonical(first_violation=0)
+        """
+        from bpejit.encoding.session import find_violation
+
+        return find_violation(self._codec, ids)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
         """Return an iterator over the ids of concatenated pieces of text, such as the lines of a file.

@@ -59,7 +59,7 @@ class Decoder:
     def __init__(self, model: Model) -> None:
         check_ids(model)  # first, before arrays of that size are allocated
         self.model = model
-        self._pool, slots, self._lengths, self._longest = make_decoder(model)
+        self._pool, slots, self._lengths, self.longest = make_decoder(model)
         self._slots = slots.view(np.uint8)
 
     @cached_property
@@ -131,7 +131,7 @@ class Decoder:
         array = self.as_ids(ids, offset)
         if array.size <= SHORT_IDS:
             # Without the generator and its buffers, a short text takes two thirds of the time.
-            out = np.empty(array.size * decoding.SLOT_BYTES + self._longest + decoding.SLOT_BYTES, np.uint8)
+            out = np.empty(array.size * decoding.SLOT_BYTES + self.longest + decoding.SLOT_BYTES, np.uint8)
             state = np.zeros(2, np.int64)
             ids = array if array.dtype == np.int64 and array.flags.carray else array.astype(np.int64)
             if decoding.decode_ids(ids.view(np.uint8), ids.size, 8, self._slots, self._pool, out, state) == DONE:
@@ -177,7 +177,7 @@ class Decoder:
         block_ids = min(block_ids, BLOCK_IDS)
         piece_bytes = min(block_ids * decoding.SLOT_BYTES, piece_bytes)
         # An output is full when it has at least `piece_bytes` and no room for any token.
-        sizes = [piece_bytes + self._longest + decoding.SLOT_BYTES] * n_buffers
+        sizes = [piece_bytes + self.longest + decoding.SLOT_BYTES] * n_buffers
         outputs = itertools.cycle([*map(aligned_empty, sizes)])
         out = next(outputs)
         buffer = np.empty(block_ids, np.int64)

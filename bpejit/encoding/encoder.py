@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, padded_text
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
@@ -24,7 +24,7 @@ from bpejit.encoding.encode_stream import EncodeStream, writable_view
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
-from bpejit.encoding.restarts import reach_of
+from bpejit.encoding.restarts import ahead_of
 from bpejit.encoding.symbol_tables import FindSymbols, find_lengths, find_symbols, marked_tokens
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
@@ -462,7 +462,7 @@ class Encoder(Decoder):
         """
         if part.stop == len(text):
             return self.encode(text[part.start :], workspace, splitter)
-        after = part.stop + reach_of(splitter)
+        after = part.stop + ahead_of(splitter)
         if isinstance(text, bytes):
             view = writable_view(text)[part.start :]
             return self.encode_chunk(view, len(part), after - part.start, False, workspace, splitter)
@@ -476,6 +476,24 @@ class Encoder(Decoder):
                 memoryview(workspace.chunk_text)[stop : stop + len(data)] = data  # type: ignore[arg-type]
                 stop += len(data)
         return self.encode_chunk(workspace.chunk_text, cut, stop, False, workspace, splitter)
+
+    def encode_before(self, data: bytes, cut: int, workspace: Workspace, splitter: AnySplitter) -> Array:
+        """Return the ids of `data[:cut]`, up to a restart; the bytes after it complete the last pre-token."""
+        if self._prepares_calls and len(data) <= workspace.short_text_bytes and isinstance(splitter, Splitter):
+            call = self.short_call(workspace, splitter)
+            n_ids = call.run(data, cut)
+            if n_ids >= 0:
+                return call.out[:n_ids].copy()
+        text, n_bytes = padded_text(data)
+        return self.encode_chunk(text, cut, n_bytes, False, workspace, splitter).copy()
+
+    def encode_spans(self, text: Array, start: int, ends: Array, workspace: Workspace) -> Array:
+        """Return the ids of spans of a padded text that begin at a position."""
+        if not ends.size:
+            return np.empty(0, np.uint32)
+        workspace.progress[pretoken_cache.N_OUT] = 0
+        workspace.chunk_out = self.runner.run_spans(workspace, text[start:], ends - np.uint32(start), workspace.chunk_out)
+        return self.runner.finished(workspace, workspace.chunk_out).copy()
 
     def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
         """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.

@@ -215,12 +215,15 @@ class ShortTextCall:
         self._run = self._call.run
         self._words = self._call.words
 
-    def run(self, data: BytesLike) -> int:
-        """Encode a text; return the number of ids written to `out`, or -1 if it has to be encoded in another way."""
+    def run(self, data: BytesLike, cut: int = -1) -> int:
+        """Encode a text; return the number of ids written to `out`, or -1 if it has to be encoded in another way.
+
+        After `cut`, if it is given, the text only completes the last pre-token before it.
+        """
         n_bytes = len(data)
         self._view[:n_bytes] = data  # type: ignore[assignment]
         words = self._words
-        words[LIMIT] = n_bytes
+        words[LIMIT] = n_bytes if cut < 0 else cut
         words[STOP] = n_bytes
         progress = self._progress
         progress[pretoken_cache.N_OUT] = 0

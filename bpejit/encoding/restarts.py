@@ -21,6 +21,9 @@ from bpejit.encoding.workspace import Workspace
 _WINDOW = 1 << 10
 """Characters or bytes that are searched for a restart at first."""
 
+_LAST_WINDOW = 1 << 6
+"""Bytes at the end of a text that are searched for its last restart at first."""
+
 _LEAST_PART, _MOST_PART = 1 << 16, 1 << 19
 """Characters or bytes of a part of a text. Parts become shorter, so that all threads end at the same time."""
 
@@ -30,9 +33,14 @@ _FARTHEST = 1 << 28
 """Characters or bytes that are searched for a restart; then the rest of the text is one part."""
 
 
+def ahead_of(splitter: AnySplitter) -> int:
+    """Return how many bytes after a restart complete the last pre-token before it. A pipeline does not change these."""
+    return max([4, *map(len, splitter.special_tokens)])
+
+
 def reach_of(splitter: AnySplitter) -> int:
     """Return how many bytes before and after a position decide whether it is a restart."""
-    return 2 * max([4, *map(len, splitter.special_tokens)]) + 8
+    return 2 * ahead_of(splitter) + 8
 
 
 def find_restart(splitter: AnySplitter, text: str | bytes, low: int, high: int) -> int:
@@ -54,6 +62,19 @@ def find_restart(splitter: AnySplitter, text: str | bytes, low: int, high: int) 
                 return found if found < high else -1
         low = end
         size *= 2
+    return -1
+
+
+def find_last_restart(splitter: AnySplitter, text: bytes, low: int, high: int) -> int:
+    """Return a restart in `text[low:high]` that is near the end, or -1 if there is none."""
+    size = _LAST_WINDOW
+    while low < high:
+        begin = max(low, high - size)
+        found = find_restart(splitter, text, begin, high)
+        if found >= 0:
+            return found
+        high = begin
+        size *= 4
     return -1
 
 

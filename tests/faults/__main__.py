@@ -33,7 +33,7 @@ from tests.faults.area import Area, WrongError  # noqa: E402 (the path comes fir
 
 AREAS = (
     *("mutations", "token_files", "patterns", "cache_damage", "steps", "kills", "jobs", "job_files", "cluster", "datagen"),
-    "limits",
+    *("limits", "sessions"),
 )
 SHOWN_FAULTS = 5
 PROGRESS_SECONDS = 30.0

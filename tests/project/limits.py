@@ -4,10 +4,10 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_100,
-    "package lines of code": 44_050,
-    "package tokens": 427_000,
-    "tokens in a line of code": 9.7,
+    "package lines": 72_500,
+    "package lines of code": 44_280,
+    "package tokens": 430_500,
+    "tokens in a line of code": 9.73,
     "package modules": 340,
     "cli lines": 4_200,
     "cli modules": 20,

@@ -201,6 +201,15 @@ def test_tutorial(shell, monkeypatch, capsys):
 
 
 @pytest.mark.compiled
+def test_page_of_sessions(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    names: dict[str, object] = {}
+    for example in blocks((ROOT / "docs" / "sessions.md").read_text(encoding="utf-8"), "python"):
+        exec(compile(example, "docs/sessions.md", "exec"), names)
+    assert [answer.text[-8:] for answer in names["answers"]] == ["Answer 0", "Answer 1", "Answer 2"]
+
+
+@pytest.mark.compiled
 def test_page_of_counting(shell, monkeypatch):
     page = (ROOT / "docs" / "counting-tokens.md").read_text(encoding="utf-8")
     texts = [text + "<|endoftext|>" for text in ("one text", "another text")]
