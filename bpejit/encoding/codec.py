@@ -21,7 +21,7 @@ from bpejit.encoding.encoder import Encoder, prepared
 from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.restarts import encode_parts, parts_of
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
-from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
+from bpejit.encoding.workspace import SHORT_TEXT_BYTES, TEXT_BYTES, Workspace
 from bpejit.errors import warn_user
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import WARMING_TEXT
@@ -259,7 +259,7 @@ class Codec:
     def count_by(self, text: str | bytes, splitter: AnySplitter) -> int:
         """Return the number of ids of a text with a splitter."""
         with self.workspace() as workspace:
-            if len(text) <= SHORT_TEXT_BYTES:
+            if len(text) <= TEXT_BYTES:
                 data = encode_utf8(text) if isinstance(text, str) else text
                 return self._watched(self.encoder.encode(data, workspace, splitter)).size
             return sum(self._watched(ids).size for ids in self.encoder.blocks(text, workspace, splitter))

@@ -19,13 +19,17 @@ from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.encoder import prepared
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import characters
+from bpejit.encoding.workspace import TEXT_BYTES
 from bpejit.errors import OptionError, shorten
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_utf8, is_utf8
 
-_LEAST_STEP = 1 << 8
+_LEAST_STEP = 1 << 10
 """Characters or bytes that are read at a time, at least."""
+
+_GROWTH = 4
+"""Each further step reads this part of what was read before."""
 
 _PER_TOKEN = 4
 """Characters or bytes that are read for each token that is wanted, in the first step."""
@@ -103,11 +107,11 @@ def truncate(
         first = 0 if from_left else known.size - size
         if not _is_between_characters(data, int(bounds[size if from_left else first])):
             continue
-        ids = known[first : first + size].tolist()
+        ids = known[first : first + size]
         cut = codec.decode(ids) if isinstance(text, str) else codec.decode_bytes(ids)
         if fits(codec, cut, n, splitter):
             break
-    return Truncated(ids, cut, True)
+    return Truncated(ids.tolist(), cut, True)
 
 
 def _is_between_characters(data: bytes, position: int) -> bool:
@@ -142,15 +146,20 @@ def _blocks_ahead(
 
     A pipeline may have to read all of the text.
     """
-    data, splitter = prepared(text, splitter)
+    encoder = codec.encoder
+    step = max(_PER_TOKEN * n, _LEAST_STEP)
     with codec.workspace() as workspace:
-        stream = EncodeStream(codec.encoder.runner, splitter, workspace, grows=True)
-        start, step = 0, max(_PER_TOKEN * n, _LEAST_STEP)
+        if len(text) <= min(step, TEXT_BYTES):
+            yield encoder.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
+            return
+        data, splitter = prepared(text, splitter)
+        stream = EncodeStream(encoder.runner, splitter, workspace, grows=True)
+        start = 0
         try:
             while start < len(data):
                 stop = start + step
                 yield from stream.blocks(data[start:stop], final=stop >= len(data))
-                start, step = stop, 2 * step
+                start, step = stop, max(stop // _GROWTH, _LEAST_STEP)
         finally:
             stream.restart()
 
