@@ -24,10 +24,10 @@ _WINDOW = 1 << 10
 _LAST_WINDOW = 1 << 6
 """Bytes at the end of a text that are searched for its last restart at first."""
 
-_LEAST_PART, _MOST_PART = 1 << 16, 1 << 19
+_LEAST_PART, _MOST_PART = 1 << 17, 1 << 19
 """Characters or bytes of a part of a text. Parts become shorter, so that all threads end at the same time."""
 
-_PARTS_PER_THREAD = 3
+_PARTS_PER_THREAD = 2
 
 _FARTHEST = 1 << 28
 """Characters or bytes that are searched for a restart; then the rest of the text is one part."""

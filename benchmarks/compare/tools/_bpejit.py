@@ -56,6 +56,9 @@ class Bpejit(Tool):
     def count_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
         return encoder.count_batch(texts, num_threads=threads)
 
+    def session(self, encoder: Any, text: str) -> Any:
+        return encoder.session(text)
+
     def batch_ids(self, result: Any) -> np.ndarray:
         return result.ids
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,13 @@ class Toktier(Tool):
 
     def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
         return encoder.encode_batch(texts)
+
+    def session(self, encoder: Any, text: str) -> Any:
+        found = encoder.session(text=text).__enter__()
+        return SimpleNamespace(append=found.append_patch, session=found)
+
+    def session_ids(self, session: Any) -> np.ndarray:
+        return np.asarray(session.session.ids, dtype=np.uint32)
 
     def batch_ids(self, result: Any) -> np.ndarray:
         return concatenate(one.ids for one in result)

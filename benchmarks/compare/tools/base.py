@@ -120,6 +120,14 @@ class Tool:
         """Return the number of ids of each string. Timed."""
         raise CannotError("it has no call for many texts")
 
+    def session(self, encoder: Any, text: str) -> Any:
+        """Return a text that is changed by `append`, and where the tool has them by `edit` and `fork`."""
+        raise CannotError("it has no sessions")
+
+    def session_ids(self, session: Any) -> np.ndarray:
+        """Return the ids of a session."""
+        return np.asarray(session.ids, dtype=np.uint32)
+
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         """Return an iterator over the ids of a stream of strings. Timed."""
         raise CannotError("it has no call for a stream of texts")

@@ -13,6 +13,7 @@ WORKS = {
     "halves": "Halves",
     "documents": "Documents",
     "count": "Count",
+    "session": "Session",
     "batch": "Batch",
     "threads": "Threads",
     "line": "Line",
