@@ -69,7 +69,8 @@ class Decoder:
             return None
         from bpejit.encoding.decoding_rules import DecodingRule  # not at the top: few models have a rule
 
-        return DecodingRule(self.model, self.decode, self.token_lengths)
+        rule = DecodingRule(self.model, self.decode, self.token_lengths)
+        return None if rule.is_plain else rule
 
     def token_lengths(self, ids: Array) -> Array:
         """Return the number of bytes of each id, as int64; the ids must be in the vocabulary."""

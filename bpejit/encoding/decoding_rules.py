@@ -44,6 +44,11 @@ class DecodingRule:
         return file_texts(self._model)
 
     @property
+    def is_plain(self) -> bool:
+        """True if the text is that of the bytes of the tokens, although some of these are not those of the file."""
+        return self._rule == Joining()
+
+    @property
     def adds_up(self) -> bool:
         """True if, after the first id, each id adds the text of its bytes, unless it is one of `byte_ids`."""
         return isinstance(self._rule, Joining)

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from conftest import data_text, small
 from helpers.compat import END, small_tokenizer
+from helpers.huggingface import added_token
+from helpers.symbols import byte_level
 from hypothesis import given, strategies as st
 
 import bpejit
+from bpejit.formats.huggingface_reading import model_from_json
 
 ids = st.lists(st.one_of(st.integers(0, 255), st.sampled_from(sorted(small_tokenizer().vocab))), max_size=40)
 """Mostly bytes, so that invalid and incomplete characters are likely."""
@@ -63,6 +66,19 @@ def test_incomplete_characters_are_held_back(tokenizer: bpejit.Tokenizer) -> Non
     assert decoder.feed([first]) == ""
     assert decoder.finish() == "�"
     assert decoder.finish() == ""
+
+
+def test_incomplete_characters_with_tokens_that_are_normalized() -> None:
+    """Their text is not that of the file, which is no reason to decode each token by itself."""
+    content = byte_level()
+    content["normalizer"] = {"type": "Lowercase"}
+    content["added_tokens"] += [{**added_token("<PAD>", normalized=True), "id": len(content["model"]["vocab"])}]
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(content))
+    assert tokenizer.model.decoder
+    numbers = [tokenizer.token_to_id(bytes([byte])) for byte in "é".encode()]
+    numbers.append(tokenizer.token_to_id("<PAD>"))
+    assert tokenizer.decode(numbers) == "é<pad>"
+    assert list(tokenizer.decode_stream(numbers)) == ["é", "<pad>"]
 
 
 def test_special_tokens(tokenizer: bpejit.Tokenizer) -> None:
