@@ -1,12 +1,14 @@
 """Decode many streams of ids at once, as a server does that samples an id for each of several texts in a step.
 
-Most tokens are whole characters, and nothing is held back before them: their text is read from a list. The others go through a
-`StreamDecoder` of their stream. Stop strings are searched for only in a text with a character that one of them begins with.
+Most tokens are whole characters, and nothing is held back before them: their text is read from a dictionary. The others are
+joined to the bytes that are held back, or go through a `StreamDecoder` if a rule decodes them. Stop strings are searched for in
+the new text of all streams at once.
 """
 
 from __future__ import annotations
 
 import re
+from codecs import utf_8_decode
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -49,7 +51,11 @@ class DecodeStreams:
     ) -> None:
         self.ended: Array = np.zeros(n, np.bool_)
         self._decoder = decoder
-        self._streams = [StreamDecoder(decoder, errors=errors, skip_special_tokens=skip_special_tokens) for _ in range(n)]
+        self._n = n
+        self._errors = errors
+        self._bytes: dict[int, bytes] = {}  # of incomplete characters; without a rule, these are all that is held back
+        kept = range(n if decoder.rule is not None else 0)
+        self._streams = [StreamDecoder(decoder, errors=errors, skip_special_tokens=skip_special_tokens) for _ in kept]
         self._texts, self._parts = decoder.token_texts
         if skip_special_tokens:
             self._texts = self._texts | dict.fromkeys(decoder.skipped_ids, "")
@@ -81,15 +87,15 @@ class DecodeStreams:
             If an id is not in the vocabulary. No stream is changed then.
         """
         numbers: list[int] = self._decoder.as_ids(ids).tolist()
-        if len(numbers) != len(self._streams):
+        if len(numbers) != self._n:
             raise OptionError(
-                f"ids has {len(numbers)} ids; expected {len(self._streams)}, one for each stream: give any number for a stream "
+                f"ids has {len(numbers)} ids; expected {self._n}, one for each stream: give any number for a stream "
                 "that has ended"
             )
         found = [*map(self._texts.get, numbers)]
         for index in self._gone:
             found[index] = ""
-        apart = self._indirect - self._gone
+        apart = (self._indirect | self._bytes.keys()) - self._gone
         if None in found:
             apart |= {index for index, text in enumerate(found) if text is None}
         for index in apart:
@@ -114,11 +120,31 @@ class DecodeStreams:
 
     def _feed(self, index: int, number: int) -> str:
         """Decode an id that depends on those before, or that is not whole characters."""
+        if not self._streams:
+            part = self._parts.get(number)
+            part = self._texts.get(number, "").encode() if part is None else part
+            return self._text_of(index, part, final=False)
         stream = self._streams[index]
         if index not in self._indirect:
             stream.follow(self._numbers[index])
         text = stream.feed_one(number)
         (self._indirect.discard if stream.is_direct else self._indirect.add)(index)
+        return text
+
+    def _text_of(self, index: int, part: bytes, *, final: bool) -> str:
+        """Return the text of the bytes that are held back and further ones; hold back those of an incomplete character."""
+        data = self._bytes.pop(index, b"") + part
+        text, used = utf_8_decode(data, self._errors, final)
+        if used < len(data):
+            self._bytes[index] = data[used:]
+        return text
+
+    def _rest(self, index: int) -> str:
+        """Return the text of what is left of a text, and begin a new one."""
+        if not self._streams:
+            return self._text_of(index, b"", final=True)
+        text = self._streams[index].finish()
+        (self._indirect.discard if self._streams[index].is_direct else self._indirect.add)(index)
         return text
 
     def _until_stop(self, index: int, text: str, *, final: bool = False) -> str:
@@ -143,21 +169,20 @@ class DecodeStreams:
         index = self._checked(index)
         if self.ended[index]:
             return ""
-        text = self._until_stop(index, self._streams[index].finish(), final=True)
+        text = self._until_stop(index, self._rest(index), final=True)
         self._end(index)
         return text
 
     def reset(self, index: int) -> None:
         """Begin a new text in a stream, whether or not the old one has ended."""
         index = self._checked(index)
-        self._streams[index].finish()
-        (self._indirect.discard if self._streams[index].is_direct else self._indirect.add)(index)
+        self._rest(index)
         self._held.pop(index, None)
         self._gone.discard(index)
         self.ended[index] = False
 
     def _checked(self, index: int) -> int:
-        return arguments.whole_number("index", index, least=0, most=len(self._streams) - 1)
+        return arguments.whole_number("index", index, least=0, most=self._n - 1)
 
 
 def _any_of(texts: Iterable[str], end: str = "") -> re.Pattern[str]:

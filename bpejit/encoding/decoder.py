@@ -305,20 +305,15 @@ class StreamDecoder:
     def is_direct(self) -> bool:
         """True if the text of the next id is that of its bytes, provided that these are whole characters."""
         rule = self._decoder.rule
-        if rule is None:
-            return not self._text.getstate()[0]
-        return rule.adds_up and bool(self._before) and not self._held
+        return rule is not None and rule.adds_up and bool(self._before) and not self._held
 
     def feed_one(self, number: int) -> str:
-        """Do the same as `feed` with one id, in less time for most."""
+        """Do the same as `feed` with one id of a model with a rule, in less time for most."""
         decoder = self._decoder
         texts, parts = decoder.token_texts
         text, part = texts.get(number), parts.get(number)
-        if (text is None and part is None) or (self._skips and number in decoder.skipped_ids):
-            return self.feed(number)
-        if decoder.rule is None:
-            return self._text.decode((text or "").encode() if part is None else part)
-        if not self._before:
+        is_known = text is not None or part is not None
+        if not (is_known and self._before) or (self._skips and number in decoder.skipped_ids):
             return self.feed(number)
         if part is not None:  # its text depends on the bytes after it
             self._held.append(number)
