@@ -6,8 +6,7 @@ All of them compare what they cut with the encoding of the cut text itself, sinc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -80,13 +79,7 @@ class TextPiece(NamedTuple):
 
 def fits(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> bool:
     """Return True if a text has at most `n` ids; read it only as far as needed."""
-    size = 0
-    with closing(_blocks_ahead(codec, text, n, splitter)) as blocks:
-        for ids in blocks:
-            size += ids.size
-            if size > n:
-                return False
-    return True
+    return _first_ids(codec, text, n, splitter).size <= n
 
 
 def truncate(
@@ -124,44 +117,29 @@ def _is_between_characters(data: bytes, position: int) -> bool:
 
 
 def _first_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> Array:
-    """Return the first ids of a text: all, or more than `n`, with those of the bytes that complete a character after `n`."""
-    found: list[Array] = []
-    missing = n + 3
-    with closing(_blocks_ahead(codec, text, n, splitter)) as blocks:
-        for ids in blocks:
-            found.append(ids.copy())
-            missing -= ids.size
-            if missing <= 0:
-                break
-    return join_blocks(found)
+    """Return the first ids of a text: all, or more than `n`, with those of the bytes that complete a character after `n`.
 
-
-def _blocks_ahead(
-    codec: Codec,
-    text: str | bytes,
-    n: int,
-    splitter: AnySplitter,
-) -> Generator[Array]:
-    """Yield the ids of a text block by block, in views that are valid until the next; the text is read in growing steps.
-
-    A pipeline may have to read all of the text.
+    The text is read in growing steps, but a pipeline may have to read all of it.
     """
     encoder = codec.encoder
     step = max(_PER_TOKEN * n, _LEAST_STEP)
     with codec.workspace() as workspace:
         if len(text) <= min(step, TEXT_BYTES):
-            yield encoder.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
-            return
+            return encoder.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
         data, splitter = prepared(text, splitter)
         stream = EncodeStream(encoder.runner, splitter, workspace, grows=True)
+        found: list[Array] = []
+        missing = n + 3
         start = 0
-        try:
-            while start < len(data):
-                stop = start + step
-                yield from stream.blocks(data[start:stop], final=stop >= len(data))
-                start, step = stop, max(stop // _GROWTH, _LEAST_STEP)
-        finally:
-            stream.restart()
+        while start < len(data) and missing > 0:
+            stop = start + step
+            for ids in stream.blocks(data[start:stop], final=stop >= len(data)):
+                found.append(ids.copy())
+                missing -= ids.size
+            start = stop
+            step = max(stop // _GROWTH, _LEAST_STEP)
+        stream.restart()
+    return join_blocks(found)
 
 
 def _last_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> Array:
