@@ -62,6 +62,11 @@ class Bpejit(Tool):
     def batch_ids(self, result: Any) -> np.ndarray:
         return result.ids
 
+    def into_transformers(self, tokenizer: Any) -> Any:
+        import bpejit
+
+        return bpejit.accelerate(tokenizer)
+
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         return encoder.encode_iterable(pieces)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ class Fastokens(Tool):
 
     def batch_ids(self, result: Any) -> np.ndarray:
         return np.frombuffer(result[0], np.uint32)
+
+    def into_transformers(self, tokenizer: Any) -> Any:
+        shim = import_module(f"{self.package}._compat")._TokenizerShim  # what its patch of `from_pretrained` puts there
+        tokenizer._tokenizer = shim(tokenizer._tokenizer)
+        return tokenizer
 
     def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
         result = self.encode(encoder, self.text_of(path.read_bytes()))

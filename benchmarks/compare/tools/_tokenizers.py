@@ -54,6 +54,10 @@ class HuggingFace(Tool):
 
         return Tokenizer.from_file(str(vocabulary.saved / "tokenizer.json"))
 
+    def into_transformers(self, tokenizer: Any) -> Any:
+        os.environ["TOKENIZERS_PARALLELISM"] = "true"
+        return tokenizer
+
     def text_of(self, data: bytes) -> Any:
         return documents_of(data), data.endswith(SEPARATOR)
 

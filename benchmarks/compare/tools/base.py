@@ -128,6 +128,10 @@ class Tool:
         """Return the ids of a session."""
         return np.asarray(session.ids, dtype=np.uint32)
 
+    def into_transformers(self, tokenizer: Any) -> Any:
+        """Return a tokenizer of transformers in which the tool encodes."""
+        raise CannotError("it does not encode inside transformers")
+
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         """Return an iterator over the ids of a stream of strings. Timed."""
         raise CannotError("it has no call for a stream of texts")

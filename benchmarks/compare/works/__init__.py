@@ -15,6 +15,7 @@ WORKS = {
     "count": "Count",
     "session": "Session",
     "batch": "Batch",
+    "in_transformers": "InTransformers",
     "threads": "Threads",
     "line": "Line",
     "stream": "Stream",

@@ -32,7 +32,7 @@ class Halves(Encode):
 
     def job(self, tool: Tool, params: Record) -> tuple[Record, np.ndarray]:
         vocabulary = Vocabulary(**params["vocabulary"])
-        encoder = tool.load(vocabulary)
+        encoder = self.load(tool, vocabulary)
         data = Path(params["path"]).read_bytes()[: params["n_bytes"]]
         middle = cut_position(data, len(data) // 2)
         self.encode(tool, encoder, self.text_of(tool, b"a text for the first call"), params)
@@ -45,6 +45,9 @@ class Halves(Encode):
             ids.append(self.ids_of(tool, result, vocabulary))
         stop_sampling()
         return dict(zip(("first_mb_s", "second_mb_s"), rates, strict=True)), np.concatenate(ids)
+
+    def load(self, tool: Tool, vocabulary: Vocabulary) -> Any:
+        return tool.load(vocabulary)
 
     def text_of(self, tool: Tool, data: bytes) -> Any:
         return tool.text_of(data)
