@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer as Tokenizer, load as load
     from bpejit.training.corpus_tokens import tokens_by_size as tokens_by_size
     from bpejit.training.extending import extend as extend
+    from bpejit.training.huggingface_trainer import train_new_from_iterator as train_new_from_iterator
     from bpejit.training.tracing import explain as explain
     from bpejit.training.train import (
         find_chunk_boundaries as find_chunk_boundaries,
@@ -87,6 +88,7 @@ _MODULES = {
         "bpejit.training.corpus_tokens": ("tokens_by_size",),
         "bpejit.counting.count_corpus": ("count", "plan_count"),
         "bpejit.training.extending": ("extend",),
+        "bpejit.training.huggingface_trainer": ("train_new_from_iterator",),
         "bpejit.training.tracing": ("explain",),
         "bpejit.training.train": ("find_chunk_boundaries", "train", "train_bpe", "train_from_counts", "train_from_iterator"),
         "bpejit.verification.verify": ("verify",),

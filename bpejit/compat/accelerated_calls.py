@@ -108,21 +108,10 @@ class _Engine:
             return made
 
 
-class _Pending:
+class _Pending(NamedTuple):
     """The encodings of a batch, which are made when they are needed."""
 
-    def __init__(self, make: Callable[[], list[Any]]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-
-    @functools.cached_property
-    def _made(self) -> list[Any]:
-        return self._make()
-
-    def made(self) -> list[Any]:
-        """Return the encodings, each time the same list."""
-        with self._lock:
-            return self._made
+    make: Callable[[], list[Any]]
 
 
 class Encodings:
@@ -136,7 +125,7 @@ class Encodings:
         except KeyError:
             raise AttributeError("_encodings") from None
         if isinstance(found, _Pending):
-            found = vars(batch)["_encodings"] = found.made()
+            found = vars(batch)["_encodings"] = found.make()
         return found
 
     def __set__(self, batch: Any, value: Any) -> None:
