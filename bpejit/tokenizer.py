@@ -1025,7 +1025,7 @@ class Tokenizer:
         Parameters
         ----------
         n : int
-            Number of streams, at least 1.
+            Number of streams, from 1 to 1,048,576.
         stop : list of str
             Strings that end a stream; its text is cut before them.
         errors, skip_special_tokens
@@ -1048,7 +1048,7 @@ class Tokenizer:
             raise OptionError("stop has an empty string; expected at least one character: remove it")
         return DecodeStreams(
             self._codec.encoder,
-            arguments.whole_number("n", n, least=1),
+            arguments.whole_number("n", n, least=1, most=1 << 20),
             stop=texts,
             errors=arguments.error_handler("errors", errors),
             skip_special_tokens=arguments.flag("skip_special_tokens", skip_special_tokens),

@@ -20,7 +20,7 @@ from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import characters
 from bpejit.encoding.workspace import TEXT_BYTES
 from bpejit.errors import OptionError, shorten
-from bpejit.kernels.constants import POSITION_MASK
+from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_utf8, is_utf8
 
@@ -184,6 +184,7 @@ def chunk(
     def is_repeated(after: int) -> Callable[[int], bool]:
         return lambda n: count(after - n, after) <= overlap and count(after - n, after + 1) <= max_tokens
 
+    max_tokens, overlap = min(max_tokens, MAX_TEXT_BYTES), min(overlap, MAX_TEXT_BYTES)  # within int64
     bounds = _unit_bounds(text, at, splitter)
     for index in np.flatnonzero(sizes() > max_tokens)[::-1].tolist():
         unit = text[bounds[index] : bounds[index + 1]]

@@ -86,7 +86,7 @@ class DecodeStreams:
         TokenIdError
             If an id is not in the vocabulary. No stream is changed then.
         """
-        numbers: list[int] = self._decoder.as_ids(ids).tolist()
+        numbers: list[int] = self._decoder.as_ids(arguments.ids("ids", ids)).tolist()
         if len(numbers) != self._n:
             raise OptionError(
                 f"ids has {len(numbers)} ids; expected {self._n}, one for each stream: give any number for a stream "

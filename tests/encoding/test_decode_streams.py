@@ -140,6 +140,9 @@ def test_errors():
     assert streams.push([97, 97]) == ["a", "a"]  # nothing was changed
     with pytest.raises(TokenIdError):
         streams.push([97, 1.5])
+    for wrong in (None, 97, "a"):
+        with pytest.raises(ArgumentTypeError):
+            streams.push(wrong)
     for index in (2, -1):
         with pytest.raises(OptionError, match=f"index is {index}; expected"):
             streams.finish(index)
