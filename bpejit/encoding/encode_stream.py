@@ -212,6 +212,8 @@ class EncodeStream:
             cut = stop = max((end for _, end in spans), default=first)
         if cut > first:
             out = runner.run_chunk(workspace, splitter, workspace.text[first:], cut - first, stop - first, last, out)
+            if not isinstance(splitter, Splitter):
+                self._splitter = splitter.later
         workspace.progress[pretoken_cache.NEXT_START] = cut
         return out
 

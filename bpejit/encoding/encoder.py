@@ -479,6 +479,12 @@ class Encoder(Decoder):
 
     def encode_before(self, data: bytes, cut: int, workspace: Workspace, splitter: AnySplitter) -> Array:
         """Return the ids of `data[:cut]`, up to a restart; the bytes after it complete the last pre-token."""
+        if not isinstance(splitter, Splitter):
+            data = data if splitter.cuts_within else data[:cut]
+            rewritten = splitter.rewrite(data)
+            if rewritten is not None and splitter.direct is not None:
+                cut += len(rewritten) - len(data)
+                data, splitter = rewritten, splitter.direct
         if self._prepares_calls and len(data) <= workspace.short_text_bytes and isinstance(splitter, Splitter):
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data, cut)

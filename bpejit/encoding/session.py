@@ -19,6 +19,7 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import EncodeStream, join_blocks
+from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.long_tail import LONG_TAIL_BYTES, Appended, LongTail
 from bpejit.encoding.restarts import ahead_of, find_last_restart, find_restart, reach_of
 from bpejit.encoding.workspace import Workspace
@@ -134,7 +135,10 @@ class Session:
 
     def __init__(self, codec: Codec, text: str | bytes = "", *, kept: tuple[Array, bytes] | None = None) -> None:
         encoder = codec.encoder
-        self._codec, self._encoder, self._splitter = codec, encoder, encoder.splitter
+        self._codec, self._encoder = codec, encoder
+        # Of the first part of a text, and of the others.
+        self._first = encoder.splitter if isinstance(encoder.splitter, Splitter) else encoder.splitter.local
+        self._splitter = self._first if isinstance(self._first, Splitter) else self._first.later
         self._reach, self._ahead = reach_of(self._splitter), ahead_of(self._splitter)
         self._is_text = isinstance(text, str)
         self._kept, self._before = kept or (np.empty(0, np.uint32), b"")
@@ -172,7 +176,8 @@ class Session:
             if self._long is not None:
                 stable = self._long.ids[: self._long.n_stable]
             else:
-                stream = EncodeStream(self._encoder.runner, self._splitter, workspace, grows=True)
+                splitter = self._splitter if self._length or self._before else self._first
+                stream = EncodeStream(self._encoder.runner, splitter, workspace, grows=True)
                 stable = stream.feed(self._tail.data)
             return np.concatenate([self._kept, *(block.ids for block in self._blocks), stable])
 
@@ -287,14 +292,15 @@ class Session:
         """Append some text to a tail that is not long: `_replace` in a quarter of the time."""
         tail, encoder, splitter = self._tail, self._encoder, self._splitter
         text = tail.data + data
+        first = splitter if self._length or self._before else self._first
         cut = find_last_restart(splitter, text, 1, len(text) - self._reach + 1)
         piece = _NOTHING
         with self._codec.workspace() as workspace:
             if cut > 0:
-                ids = encoder.encode_before(text[: cut + self._ahead], cut, workspace, splitter)
+                ids = encoder.encode_before(text[: cut + self._ahead], cut, workspace, first)
                 piece = self._block(text[:cut], ids)
                 text = text[cut:]
-            ids = encoder.encode(text, workspace, splitter)
+            ids = encoder.encode(text, workspace, splitter if cut > 0 else first)
         kept, start = tail.ids, self._kept.size + self._n_ids
         new = np.concatenate([piece.ids, ids]) if cut > 0 else ids
         self._checked(new)
@@ -348,7 +354,8 @@ class Session:
         """
         is_last = last > len(self._blocks)
         with self._codec.workspace() as workspace:
-            blocks = self._encoded(data, None if is_last else self._following(last), workspace)
+            splitter = self._splitter if first or self._before else self._first
+            blocks = self._encoded(data, None if is_last else self._following(last), splitter, workspace)
         old = [block.ids for block in self._blocks[first:last]]
         start = self._kept.size + (self._n_ids if first == len(self._blocks) else int(self._sizes[:first, 2].sum()))
         replaced, ids = join_blocks([*old, self._tail_ids] if is_last else old), join_blocks([block.ids for block in blocks])
@@ -376,9 +383,9 @@ class Session:
                 return data[: self._reach]
         return (data + self._tail_data)[: self._reach]
 
-    def _encoded(self, data: bytes, following: bytes | None, workspace: Workspace) -> list[_Block]:
-        """Return a text in blocks; without text that follows, the last one is the tail."""
-        splitter, reach = self._splitter, self._reach
+    def _encoded(self, data: bytes, following: bytes | None, splitter: AnySplitter, workspace: Workspace) -> list[_Block]:
+        """Return a text in blocks; without text that follows, the last one is the tail. `splitter` is for the first one."""
+        reach = self._reach
         text = data if following is None else data + following
         high = len(text) - reach + 1
         places = [0]
@@ -397,6 +404,7 @@ class Session:
             if stop > 0:
                 part = text[start : stop + self._ahead]
                 ids = self._encoder.encode_before(part, stop - start, workspace, splitter)
+                splitter = self._splitter
                 blocks.append(self._block(data[start:stop], ids))
                 start = stop
         if following is None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 
@@ -71,6 +73,10 @@ class TextPipeline:
         Splits text that the pipeline does not change; None if such text cannot be recognized.
     changes_added : bool
         True if normalization changes added tokens, which then count as their normalized text.
+    cuts_within : bool
+        True if `find_cut` returns other positions than those after added tokens; the text after these matters.
+    later : TextPipeline
+        What runs on the text after a cut.
     """
 
     def __init__(
@@ -142,6 +148,26 @@ class TextPipeline:
         # After a cut a text would count as the first, and get a prefix.
         after = () if self._prefix == "first" else _cut_tokens(first, unicode)
         self._cut_after = frozenset(map(encoded.__getitem__, after))
+        # Other values are set by `local`; the second is whether what is run begins a text.
+        self.cuts_within, self._begins = self._cuts, True
+        self.later = self
+
+    @cached_property
+    def local(self) -> TextPipeline:
+        """The pipeline for a text that may be cut wherever that has no effect; `later` is the one for what follows a cut.
+
+        They are the pipeline itself unless it inserts spaces, or its added tokens strip white space or are single words. Then
+        text is cut apart from added tokens, and the second one inserts no space before it.
+        """
+        if self.direct is None or self._cuts or self.changes_added or self._spacing is not None:
+            return self
+        first = copy(self)
+        first.cuts_within, first._finder, first.special_tokens = True, self.direct.finder, self.direct.special_tokens
+        first._margin = max(4, first._finder.longest)
+        later = copy(first)
+        later._begins = False
+        first.later = later.later = later
+        return first
 
     def _leaves_text(self, symbols: Symbols | None) -> bool:
         """Return True if there is text that the pipeline only splits, and it can be recognized."""
@@ -227,7 +253,7 @@ class TextPipeline:
 
     def _prefixed(self, data: bytes, *, first: bool) -> bytes:
         """Return a part of a text, which may be the first, with the space before it."""
-        if not data:
+        if not data or (first and not self._begins):
             return data
         if self._prepends:
             return b" " + data
@@ -279,8 +305,8 @@ class TextPipeline:
             The end of each span, with the special flag if the span is an added token.
         """
         with text_limits(len(data), self._regex_timeout):
-            ahead = 0 if cut is None or not self._cuts else len(data) - cut
-            if cut is not None and not self._cuts:
+            ahead = 0 if cut is None or not self.cuts_within else len(data) - cut
+            if cut is not None and not self.cuts_within:
                 data = data[:cut]
             text = data.decode("utf-8", "surrogateescape")
             # What is before the first character counts for the prefix, also if it is removed.
@@ -354,6 +380,8 @@ class TextPipeline:
                 yield part, token
                 continue
             part = self._normalizer(part)
+            if self._prepends and not (start or self._begins) and part.text:
+                part = part.slice(1, len(part.text))
             for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
                 yield part.slice(begin, stop), later
 
@@ -366,7 +394,7 @@ class TextPipeline:
         if self._splitter is not None:
             if self._space:
                 part = part._replace(text=part.text.replace(self._space, " "))
-            if self._prefix == "always" or (self._prefix and first):
+            if (self._begins or not first) and (self._prefix == "always" or (self._prefix and first)):
                 part = part.changed(PREFIX_SPACE)
             data = part.text.encode("utf-8", "surrogateescape")
             sources = None if part.sources is None else np.repeat(part.sources.of, widths(part.text))
@@ -403,11 +431,11 @@ class TextPipeline:
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
-        if not self._cuts or self.direct is None:
+        if not self.cuts_within or self.direct is None:
             return self._finder.find_end(text, lo, hi, stop, self._cut_after)
         while lo <= hi:
             cut = self.direct.find_cut(text, lo, hi, stop)
-            if cut < 0 or self._unchanged_around(text, cut, stop):
+            if cut < 0 or (self._unchanged_around(text, cut, stop) and (self._cuts or self._is_apart(text, cut))):
                 return cut
             lo = cut + 1
         return -1
@@ -433,6 +461,13 @@ class TextPipeline:
             return False
         data = window.encode()
         return starts_anew(following) and not self._has_space(data) and self._is_unchanged(data)
+
+    def _is_apart(self, text: Array, cut: int) -> bool:
+        """Return True if no added token is near a position, nor strips white space across it."""
+        before = text[max(cut - self._margin, 0) : cut].tobytes()
+        if next(iter(self._added.spans(before + text[cut : cut + self._margin].tobytes())), None) is not None:
+            return False
+        return self._plain or not before.decode("utf-8", "replace")[-1:].isspace()
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
         """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.

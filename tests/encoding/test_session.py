@@ -163,6 +163,24 @@ def test_fallbacks():
     assert session.ids.tolist() == tokenizer.encode(session.text)
 
 
+@pytest.mark.parametrize("scheme", ["always", "first"])
+@pytest.mark.parametrize("flags", [{}, {"lstrip": True}, {"rstrip": True}, {"single_word": True}])
+def test_inserted_spaces_and_stripped_ones_are_local(scheme, flags):
+    content = KINDS["metaspace"]()
+    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+    content |= {"pre_tokenizer": space, "decoder": space}
+    for token in content["added_tokens"]:
+        token |= flags
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(content))
+    text = "the cat sat  on the mat " * 900
+    session = tokenizer.session(text)
+    for number in range(9):
+        session.edit(2000 * number, 2000 * number + 1, " <pad> <pad>a")
+        session.append(" the <pad>  mat" if number % 2 else "<pad>")
+        assert session.ids.tolist() == tokenizer.encode(session.text)
+    assert session.fallbacks == 0
+
+
 def test_stable_prefix():
     tokenizer = make("gpt2")
     assert tokenizer.session().stable_prefix().size == 0

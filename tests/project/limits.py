@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_750,
-    "package lines of code": 44_450,
-    "package tokens": 432_100,
+    "package lines": 72_790,
+    "package lines of code": 44_490,
+    "package tokens": 432_600,
     "tokens in a line of code": 9.73,
     "package modules": 340,
     "cli lines": 4_200,
