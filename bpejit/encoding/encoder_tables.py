@@ -14,7 +14,7 @@ import numpy as np
 from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.encoding.symbol_tables import internal_ids, internal_rules
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.ranked_merges import find_places, make_rule_tables
+from bpejit.formats.ranked_merges import MergeRules, find_places, make_rule_tables
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import (
@@ -22,6 +22,8 @@ from bpejit.kernels.encoding import (
     character_joins,
     merge_rules,
     span_encoding as kernels,
+    superword_merging,
+    symbol_parts,
     token_derivations,
 )
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
@@ -34,6 +36,9 @@ LEAST_CHARACTERS = 512
 
 GPT-2's vocabulary has 143: without this limit, a first pass over Japanese took 1.15 times as long.
 """
+
+_LEAST_WORDS, _LEAST_SHARE = 256, 16
+"""A vocabulary has superwords if at least so many merges, and at least one in so many, come before the first of them."""
 
 LEAST_SENTENCE_TOKENS = 0.5
 """Share of the tokens that have to contain several three-byte characters for merging sentences together.
@@ -66,7 +71,9 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         If there are too many ids or merges for the tables.
     """
     check_ids(model)
-    strings, listed = internal_rules(model)
+    every, all_rules = internal_rules(model)
+    first = _first_superword(model, every, all_rules)
+    strings, listed = (every, all_rules) if first is None else _first_merges(every, all_rules, first)
     n_ranks = int(listed[-1].max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -80,9 +87,20 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         # The other pairs are never adjacent in a text: more than half of those of a ranked model. Lookups read less memory.
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
-    ids, *parts = internal_ids(model, strings, splits)
+    ids, *parts = internal_ids(model, every, splits)
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
+    superwords: tuple[Array, ...] = (
+        *(np.zeros(1, dtype) for dtype in (np.uint64, np.uint8, np.uint32, np.uint64, np.uint64)),
+        ids[:0],
+    )
+    if first is not None:
+        inner = np.packbits(rules.byte_pairs != merge_rules.NEVER_ADJACENT, bitorder="little").view(np.uint64)
+        *later, joins_of_tokens = _later_rules(all_rules, first)
+        superwords = *later, inner, joins_of_tokens, ids
+        ids = np.arange(len(every), dtype=np.uint32)
+        parts[1][symbol_parts.DEFERS] = False
+        joins = _make_joins(strings, None)
     return EncoderTables(
         *rules,
         ids,
@@ -91,7 +109,49 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         _make_specials(specials),
         *nothing,
         *parts,
+        *superwords,
     )
+
+
+def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> int | None:
+    """Return the rank of the first merge that joins words, for a vocabulary of superwords; otherwise None.
+
+    Any division of merges that each make another token is exact (see `superword_merging`). It takes less time if the merges
+    before are those of words, and so at least a part of all.
+    """
+    n = rules[3].size
+    numbers = np.arange(n)
+    is_list = model.symbols is None and not (model.ranked or model.keeps_whole or model.missing_bytes)
+    if not is_list or not ((rules[3] == numbers).all() and (rules[2] == numbers + 256).all()):
+        return None
+    before, after = strings.pool[:-1], strings.pool[1:]
+    joined = (before > ord(" ")) & (after == ord(" "))
+    joined[strings.starts[1:-1] - 1] = False  # the last byte of a token
+    token = int(np.searchsorted(strings.starts, np.argmax(joined), side="right")) - 1
+    rank = token - 256
+    return rank if joined.any() and rank >= max(_LEAST_WORDS, n // _LEAST_SHARE) else None
+
+
+def _first_merges(strings: ByteStrings, rules: MergeRules, first: int) -> tuple[ByteStrings, MergeRules]:
+    left, right, made, ranks = (column[:first] for column in rules)
+    return strings.take(np.arange(256 + first)), (left, right, made, ranks)
+
+
+def _later_rules(rules: MergeRules, first: int) -> tuple[Array, Array, Array, Array]:
+    """Return the tables of the merges from a rank on, which becomes the rank 0."""
+    left, right, made, ranks = (column[first:] for column in rules)
+    unused = np.full(1 << 16, merge_rules.NO_RANK, np.uint32)
+    tables = make_rule_tables((left, right, made, ranks - first), unused)
+    # The first and the last token of each superword, of those that the first merges make.
+    begins, ends = list(range(256 + first)), list(range(256 + first))
+    pairs = []
+    for before, after in zip(left.tolist(), right.tolist(), strict=True):
+        pairs.append((ends[before], begins[after]))
+        begins.append(begins[before])
+        ends.append(ends[after])
+    joins = np.zeros(1 << max(left.size // 4 - 1, 0).bit_length(), np.uint64)  # sixteen bits for each
+    superword_merging.set_joins(*np.array(pairs, np.uint64).T, joins)
+    return tables.merges, tables.displacements, tables.merged, joins
 
 
 def make_whole_tokens(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:

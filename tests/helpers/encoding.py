@@ -10,7 +10,14 @@ import twins
 from conftest import small
 from hypothesis import strategies as st
 
-from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache, sentence_merging
+from bpejit.kernels.encoding import (
+    boundary_filter,
+    interleaved_merging,
+    long_pretokens,
+    pretoken_cache,
+    sentence_merging,
+    superword_merging,
+)
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -85,6 +92,7 @@ def make_workspace(
         batch=np.zeros(long_pretokens.ALL_BATCH_WORDS, np.uint64),
         deferred=np.zeros(interleaved_merging.DEFERRED_WORDS, np.uint64),
         sentences=np.zeros(sentence_merging.SENTENCE_WORDS, np.uint32),
+        fragments=np.zeros(superword_merging.FRAGMENT_WORDS * superword_merging.MAX_FRAGMENTS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
         recent_stops=np.zeros(RECENT_SPANS, np.uint64),

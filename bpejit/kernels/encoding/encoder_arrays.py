@@ -38,6 +38,15 @@ class EncoderTables(NamedTuple):
         The ids that stand for internal tokens without an id (see `symbol_parts`).
     part_limits : uint32 [3]
         Fields FIRST_PART, FUSED and DEFERS.
+    super_merges, super_displacements, super_merged
+        As `merges`, `displacements` and `merged`, for the last merges of a vocabulary with superwords, which begin with the
+        rank 0 (see `superword_merging`). All other tables are those of the first merges, and `ids` are internal tokens.
+    super_inner : uint64 [1024]
+        Bit set of the pairs of bytes that are adjacent in a token of the first merges.
+    super_joins : uint64 [a power of two]
+        Bit set of the pairs of tokens of the first merges that are adjacent in a token.
+    super_ids : uint32 [tokens] or [0]
+        Id of each internal token; empty if there are no superwords.
     """
 
     merges: NDArray[np.uint64]
@@ -55,6 +64,12 @@ class EncoderTables(NamedTuple):
     whole_token_pool: NDArray[np.uint8]
     parts: NDArray[np.uint32]
     part_limits: NDArray[np.uint32]
+    super_merges: NDArray[np.uint64]
+    super_displacements: NDArray[np.uint8]
+    super_merged: NDArray[np.uint32]
+    super_inner: NDArray[np.uint64]
+    super_joins: NDArray[np.uint64]
+    super_ids: NDArray[np.uint32]
 
 
 class WorkspaceArrays(NamedTuple):
@@ -78,6 +93,8 @@ class WorkspaceArrays(NamedTuple):
         New pre-tokens that are merged together (see `interleaved_merging`).
     sentences : uint32 [SENTENCE_WORDS]
         New sentences that are merged together, and their ids (see `sentence_merging`).
+    fragments : uint64 [FRAGMENT_WORDS * MAX_FRAGMENTS]
+        The next fragments of a pre-token of several words (see `superword_merging`).
     scratch : uint32
         Scratch space for merging.
     ends : uint32
@@ -103,6 +120,7 @@ class WorkspaceArrays(NamedTuple):
     batch: NDArray[np.uint64]
     deferred: NDArray[np.uint64]
     sentences: NDArray[np.uint32]
+    fragments: NDArray[np.uint64]
     scratch: NDArray[np.uint32]
     ends: NDArray[np.uint32]
     recent_stops: NDArray[np.uint64]

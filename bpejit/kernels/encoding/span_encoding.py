@@ -12,6 +12,8 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 4. Any other one with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
 5. Any other one is merged by itself (see `bpe`).
 
+With a vocabulary of superwords, all are encoded word by word first (see `superword_merging`).
+
 The ids are inserted into the cache, except for a long pre-token that is merged from characters, or has many short fragments.
 It is inserted at its second occurrence.
 """
@@ -81,6 +83,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
 )
 from bpejit.kernels.encoding.row_merging import ROWS_WORDS
 from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
+from bpejit.kernels.encoding.superword_merging import encode_superwords
 from bpejit.kernels.encoding.symbol_parts import DEFERS, replace_parts
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
@@ -190,7 +193,11 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         stop = start + length
         end, position = n_out, start
         is_sentence = False
-        if merged != NOT_MERGED:
+        if tables.super_ids.size > 0:
+            end, position = encode_superwords(text, start, stop, tables, workspace, out, n_out), stop
+            is_sentence = length > SHORT_KEY
+            slot, found = find_cache_slot(workspace, low, high, home) if length <= SHORT_KEY else (slot, found)
+        elif merged != NOT_MERGED:
             end, position = copy_merged(workspace.sentences, merged, out, n_out), stop
             is_sentence = length > SHORT_KEY
         elif (

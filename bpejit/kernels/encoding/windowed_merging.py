@@ -112,6 +112,46 @@ def _build_list(text, start, length, byte_pairs, scratch, ranks):
         at += ONE
 
 
+@inline
+def merge_list(rules, scratch, ranks, length):
+    """Merge a list of tokens, given the rank of the pair that each starts, from `ranks` on, and NO_RANK for the last.
+
+    A merge changes three ranks, mostly in one block of the tree, and updates one path.
+    """
+    levels = _build_tree(scratch, ranks, length)
+    while True:
+        level = levels - ONE
+        lowest, at = lowest_rank(scratch, np.uint64(scratch[level]))
+        if lowest >= NO_RANK:
+            return
+        while level > ZERO:
+            level -= ONE
+            at <<= _FANOUT_BITS
+            at += lowest_rank(scratch, np.uint64(scratch[level]) + at)[1]
+        node = _LIST_START + at * THREE
+        token = np.uint64(rules.merged[lowest])
+        before = np.uint64(scratch[node + ONE])
+        removed = np.uint64(scratch[node + TWO])
+        after = np.uint64(scratch[_LIST_START + removed * THREE + TWO])
+        scratch[node] = token
+        scratch[node + TWO] = after
+        scratch[ranks + removed] = NO_RANK
+        rank = NO_RANK
+        if after != END_OF_LIST:
+            node = _LIST_START + after * THREE
+            scratch[node + ONE] = at
+            rank = find_rank(rules, token, np.uint64(scratch[node]))
+        scratch[ranks + at] = rank
+        block = at >> _FANOUT_BITS
+        if before != END_OF_LIST:
+            scratch[ranks + before] = find_rank(rules, np.uint64(scratch[_LIST_START + before * THREE]), token)
+            if before >> _FANOUT_BITS != block:
+                _update_minima(scratch, levels, before)
+        if removed >> _FANOUT_BITS != block:
+            _update_minima(scratch, levels, removed)
+        _update_minima(scratch, levels, at)
+
+
 @kernel
 def merge_window(text, start, length, tables, scratch):
     """Merge a sequence of bytes into a linked list of tokens.
@@ -128,42 +168,11 @@ def merge_window(text, start, length, tables, scratch):
 
     Notes
     -----
-    O(length log length): a merge changes three ranks, mostly in one block of the tree, and updates one path.
+    O(length log length).
     """
     ranks = (_LIST_START + THREE * length + _FANOUT_MASK) & ~_FANOUT_MASK  # a block is a cache line
     _build_list(text, start, length, tables.byte_pairs, scratch, ranks)
-    levels = _build_tree(scratch, ranks, length)
-    while True:
-        level = levels - ONE
-        lowest, at = lowest_rank(scratch, np.uint64(scratch[level]))
-        if lowest >= NO_RANK:
-            return
-        while level > ZERO:
-            level -= ONE
-            at <<= _FANOUT_BITS
-            at += lowest_rank(scratch, np.uint64(scratch[level]) + at)[1]
-        node = _LIST_START + at * THREE
-        token = np.uint64(tables.merged[lowest])
-        before = np.uint64(scratch[node + ONE])
-        removed = np.uint64(scratch[node + TWO])
-        after = np.uint64(scratch[_LIST_START + removed * THREE + TWO])
-        scratch[node] = token
-        scratch[node + TWO] = after
-        scratch[ranks + removed] = NO_RANK
-        rank = NO_RANK
-        if after != END_OF_LIST:
-            node = _LIST_START + after * THREE
-            scratch[node + ONE] = at
-            rank = find_rank(tables, token, np.uint64(scratch[node]))
-        scratch[ranks + at] = rank
-        block = at >> _FANOUT_BITS
-        if before != END_OF_LIST:
-            scratch[ranks + before] = find_rank(tables, np.uint64(scratch[_LIST_START + before * THREE]), token)
-            if before >> _FANOUT_BITS != block:
-                _update_minima(scratch, levels, before)
-        if removed >> _FANOUT_BITS != block:
-            _update_minima(scratch, levels, removed)
-        _update_minima(scratch, levels, at)
+    merge_list(tables, scratch, ranks, length)
 
 
 @inline
