@@ -527,7 +527,7 @@ class Tokenizer:
         allowed_special, disallowed_special : "all" or a set of special tokens, optional
             As in `encode`.
         """
-        if num_threads == 1 and num_threads is not True:  # for a short text, the check takes as long as a quarter of encoding
+        if type(num_threads) is int and num_threads == 1:  # for a short text, the check takes as long as a quarter of encoding
             return self._codec.encode(text, allowed_special, disallowed_special)
         num_threads = arguments.whole_number("num_threads", num_threads, least=1)
         return self._codec.encode_long(text, num_threads, allowed_special, disallowed_special)

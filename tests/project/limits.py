@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_790,
-    "package lines of code": 44_490,
-    "package tokens": 432_600,
+    "package lines": 73_200,
+    "package lines of code": 44_800,
+    "package tokens": 435_500,
     "tokens in a line of code": 9.73,
     "package modules": 340,
     "cli lines": 4_200,
