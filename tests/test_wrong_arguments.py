@@ -80,6 +80,9 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
         bpejit.combine: {"out": str(tmp_path / "parts.bin")},
         bpejit.generate_data: {"problem": str(problem), "data_dir": str(tmp_path / "data"), "overwrite": True, **COMMON},
         bpejit.warmup: {"part": "unknown"},
+        bpejit.accelerate: {"tokenizer": tokenizer},
+        bpejit.acceleration_report: {"tokenizer": tokenizer},
+        bpejit.train_new_from_iterator: {"tokenizer": tokenizer, "text_iterator": ["abab"], "vocab_size": 258},
         bpejit.Tokenizer: {"vocab": BYTES, "merges": []},
         bpejit.Tokenizer.from_files: {"vocab_filepath": f"{saved}/vocab.json", "merges_filepath": f"{saved}/merges.txt"},
         bpejit.Tokenizer.from_model: {"model": MODEL},
@@ -119,6 +122,9 @@ def consume(result: Any) -> None:
 
 
 NAMES = [
+    "accelerate",
+    "acceleration_report",
+    "train_new_from_iterator",
     "train",
     "train_bpe",
     "count",
@@ -196,7 +202,14 @@ def test_wrong_argument_raises_only_bpejit_errors(name: str, calls, tmp_path: Pa
 
 @pytest.mark.parametrize("name", [name for name in bpejit.__all__ if not inspect.isclass(getattr(bpejit, name))])
 def test_every_public_function_is_covered(name: str) -> None:
-    assert name in [*NAMES, "subword", "get_encoding_cache_budget", "set_encoding_cache_budget"]
+    assert name in [
+        *NAMES,
+        "subword",
+        "patch_transformers",
+        "unpatch_transformers",
+        "get_encoding_cache_budget",
+        "set_encoding_cache_budget",
+    ]
 
 
 def test_names_of_other_libraries_get_a_hint(tmp_path):

@@ -118,7 +118,7 @@ def acceleration_report(tokenizer: Any) -> AccelerationReport:
     AccelerationReport
         All zero, with a reason in `refused`, if the tokenizer is not accelerated.
     """
-    found = _ACCELERATED.get(tokenizer)
+    found = next((made for known, made in _ACCELERATED.items() if known is tokenizer), None)  # other objects have no hash
     return AccelerationReport(0, 0, 0, {}, "the tokenizer is not accelerated") if found is None else found.report()
 
 

@@ -150,7 +150,8 @@ def _later_rules(rules: MergeRules, first: int) -> tuple[Array, Array, Array, Ar
         begins.append(begins[before])
         ends.append(ends[after])
     joins = np.zeros(1 << max(left.size // 4 - 1, 0).bit_length(), np.uint64)  # sixteen bits for each
-    superword_merging.set_joins(*np.array(pairs, np.uint64).T, joins)
+    before_joins, after_joins = np.array(pairs, np.uint64).T
+    superword_merging.set_joins(before_joins, after_joins, joins)
     return tables.merges, tables.displacements, tables.merged, joins
 
 
