@@ -65,8 +65,8 @@ _LIST = np.uint64(LIST_START)
 _BLOCK = np.uint64(FANOUT - 1)
 _WINDOW = np.uint64(WINDOW)
 _SCAN = np.uint64(SCAN_BYTES)
-_TOKEN_BITS, _BIT_SHIFT = np.uint64(21), np.uint64(40)
-_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
+_TOKEN_BITS, _BIT_SHIFT = np.uint64(21), np.uint64(24)
+_FACTOR = np.uint64(0x2C_9277)  # of 22 bits, so that products do not overflow
 
 
 @inline
@@ -135,14 +135,14 @@ def _encode_fragments(text, start, n, tables, workspace, out, n_out):
 
 def set_joins(left, right, joins):
     """Set the bits of pairs of tokens, uint64 [n] each, in a bit set, uint64 [a power of two]."""
-    bits = (left << _TOKEN_BITS | right) * _GOLDEN >> _BIT_SHIFT & np.uint64(64 * joins.size - 1)
+    bits = (left << _TOKEN_BITS | right) * _FACTOR >> _BIT_SHIFT & np.uint64(64 * joins.size - 1)
     np.bitwise_or.at(joins, bits >> SIX, ONE << (bits & LAST_BIT))
 
 
 @inline
 def _are_joined(joins, left, right):
     """Return True if two tokens may be adjacent in a superword."""
-    bit = (left << _TOKEN_BITS | right) * _GOLDEN >> _BIT_SHIFT & ((np.uint64(joins.size) << SIX) - ONE)
+    bit = (left << _TOKEN_BITS | right) * _FACTOR >> _BIT_SHIFT & ((np.uint64(joins.size) << SIX) - ONE)
     return joins[bit >> SIX] >> (bit & LAST_BIT) & ONE != ZERO
 
 

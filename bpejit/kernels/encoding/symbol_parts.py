@@ -56,7 +56,7 @@ def replace_parts(tables, out, begin, end):
     while i < end:
         number = np.uint64(out[i])
         i += ONE
-        part = number - first  # very large for an id
+        part = number - first if number >= first else n_parts
         is_part = part < n_parts
         size = np.uint64(parts[part * FOUR]) if is_part else ONE
         if size > ONE:
@@ -75,7 +75,7 @@ def replace_parts(tables, out, begin, end):
     while i < at:  # from the end
         i -= ONE
         number = np.uint64(out[i])
-        part = number - first
+        part = number - first if number >= first else n_parts
         size = np.uint64(parts[part * FOUR]) if part < n_parts else ONE
         at -= size
         for k in range(size if size > ONE else ZERO):
