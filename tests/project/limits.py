@@ -4,14 +4,14 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_200,
-    "package lines of code": 44_800,
-    "package tokens": 435_500,
+    "package lines": 73_150,
+    "package lines of code": 44_730,
+    "package tokens": 435_200,
     "tokens in a line of code": 9.73,
-    "package modules": 340,
-    "cli lines": 4_200,
-    "cli modules": 20,
-    "layers": 22,
+    "package modules": 339,
+    "cli lines": 4_140,
+    "cli modules": 19,
+    "layers": 21,
     "modules in no layer": 0,
     "imports around the layers": 0,
     "folders that import each other": 0,
