@@ -20,7 +20,7 @@ $(BASE): pyproject.toml
 	@$(PYTHON) .ci/install.py $(VENV)
 
 $(READY): pyproject.toml tests/vocabularies.txt | $(BASE)
-	@$(PYTHON) .ci/install.py $(VENV) test check data plot t2t test-cluster docs
+	@$(PYTHON) .ci/install.py $(VENV) test check data plot t2t test-cluster test-transformers docs
 
 check: $(READY) ## check style, types and import rules
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
