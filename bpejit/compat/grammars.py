@@ -38,17 +38,23 @@ def bytes_of_ids(codec: Codec, *, special_mark: bytes = b"") -> list[bytes]:
     for number, end in zip(ids.tolist(), ends, strict=True):
         tokens[number] = data[begin:end]
         begin = end
-    for text, number in model.special_tokens.items():
-        if is_named(codec, text, number):
-            tokens[number] = special_mark + special_bytes(text)
+    for text in named_tokens(codec):
+        tokens[model.special_tokens[text]] = special_mark + special_bytes(text)
     return tokens
 
 
-def is_named(codec: Codec, text: str, number: int) -> bool:
-    """Return True if an added token is not part of a text: it is special, or has the form of one, such as `<tool_call>`."""
-    if text.startswith("<") and text.endswith(">"):
-        return True
-    return bool(codec.decoder.is_special(np.array([number]))[0])
+def named_tokens(codec: Codec) -> frozenset[str]:
+    """Return the added tokens that are not part of a text, but have names in grammars.
+
+    These are the special ones, which decoding may skip, and those of their form, such as `<tool_call>`.
+    """
+    specials = codec.model.special_tokens
+    are_special = codec.decoder.is_special(np.array([*specials.values()], np.int64))
+    return frozenset(
+        text
+        for text, is_special in zip(specials, are_special.tolist(), strict=True)
+        if is_special or (text.startswith("<") and text.endswith(">"))
+    )
 
 
 class GrammarTokenizer:
@@ -87,7 +93,7 @@ class GrammarTokenizer:
                 f"{shorten(list(specials))}: pass it as `eos_token`"
             )
         self._codec = codec
-        self._found = frozenset(text for text, number in specials.items() if not is_named(codec, text, number))
+        self._found = specials.keys() - named_tokens(codec)
         self.tokens = bytes_of_ids(codec, special_mark=SPECIAL_MARK)
         self.special_token_ids = [number for number, token in enumerate(self.tokens) if token.startswith(SPECIAL_MARK)]
         self.eos_token_id = specials[end]

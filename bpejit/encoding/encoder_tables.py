@@ -88,7 +88,8 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
     ids, *parts = internal_ids(model, every, splits)
-    joins = _make_joins(strings, splits if increasing else None)
+    # With superwords, merging from characters would be another way to merge words.
+    joins = _make_joins(strings, splits if increasing and first is None else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     superwords: tuple[Array, ...] = (
         *(np.zeros(1, dtype) for dtype in (np.uint64, np.uint8, np.uint32, np.uint64, np.uint64)),
@@ -100,7 +101,6 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         superwords = *later, inner, joins_of_tokens, ids
         ids = np.arange(len(every), dtype=np.uint32)
         parts[1][symbol_parts.DEFERS] = False
-        joins = _make_joins(strings, None)
     return EncoderTables(
         *rules,
         ids,

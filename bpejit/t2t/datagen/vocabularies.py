@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormat
 from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
+from bpejit.storage.hashes import file_sha256
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
     FeatureVocabulary,
@@ -102,7 +102,7 @@ def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
             f"the vocabulary `{path}` lacks the token {shorten(problem.oov_token)}, which replaces tokens that are not listed; "
             "expected it in a line of its own: add it, or change `oov_token`"
         )
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    sha256 = file_sha256(path)
     return FeatureVocabulary(sha256, tokens.vocab_size, partial(encode_one_by_one, tokens))
 
 
