@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import prefetch, store_u64
+from bpejit.jit.memory import prefetch
 from bpejit.kernels.common.keys import short_key
 from bpejit.kernels.constants import EIGHT, LAST_BIT, LOW_BYTE, ONE, SHORT_KEY, SIX, THREE, TWO, ZERO
 from bpejit.kernels.encoding.bpe import SCAN_BYTES, encode_pretoken, merge_ranked
 from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank
 from bpejit.kernels.encoding.pretoken_cache import (
-    COUNT_SHIFT,
-    ID_PAIR_MASK,
     copy_ids,
     find_cache_slot,
     find_home_slot,
@@ -103,31 +101,22 @@ def _find_fragments(text, start, stop, tables, workspace):
 @inline
 def _encode_fragments(text, start, n, tables, workspace, out, n_out):
     """Write the tokens of fragments by the first merges; return the new `n_out`, or SCRATCH_TOO_SMALL."""
-    slots = workspace.slots
     fragments = workspace.fragments
     fragment = ZERO
     last = n * _WORDS
     while fragment < last:
         low, high = fragments[fragment], fragments[fragment + ONE]
         home, stop = fragments[fragment + TWO], fragments[fragment + THREE]
-        first, second = slots[home + TWO], slots[home + THREE]
-        if (slots[home] ^ low) | (slots[home + ONE] ^ high) | (first >> LAST_BIT) == ZERO and high != ZERO:
-            store_u64(out, n_out, first)
-            store_u64(out, n_out + TWO, second & ID_PAIR_MASK)
-            n_out += (second >> COUNT_SHIFT) + ONE
+        slot, found = find_cache_slot(workspace, low, high, home) if high != ZERO else (home, False)
+        if found:
+            n_out = copy_ids(workspace, slot, out, n_out)
         else:
-            slot, found = home, False
+            end = encode_pretoken(text, start, stop - start, tables, workspace.scratch, out, n_out, _WINDOW)
+            if end == SCRATCH_TOO_SMALL:
+                return SCRATCH_TOO_SMALL
             if high != ZERO:
-                slot, found = find_cache_slot(workspace, low, high, home)
-            if found:
-                n_out = copy_ids(workspace, slot, out, n_out)
-            else:
-                end = encode_pretoken(text, start, stop - start, tables, workspace.scratch, out, n_out, _WINDOW)
-                if end == SCRATCH_TOO_SMALL:
-                    return SCRATCH_TOO_SMALL
-                if high != ZERO:
-                    insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
-                n_out = end
+                insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
+            n_out = end
         start = stop
         fragment += _WORDS
     return n_out
