@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 BOTH_PATHS := $(addprefix tests/,jit kernels/splitting kernels/encoding splitting encoding compat)
 COMPILE = @$(BIN)/python .ci/compile_kernels.py
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
-.PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo docs pictures bench wheel clean
+.PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo docs pictures bench wheel release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -93,8 +93,12 @@ bench: $(READY) ## install other tools, measure everything and write the tables 
 	$(BIN)/python -m benchmarks.compare
 
 wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x86-64
-	$(BIN)/python -m pip install -qq --disable-pip-version-check wheel
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[release]'
 	$(BIN)/python .ci/make_wheel.py dist
+
+release: $(READY) ## build all files of a release in dist, and try each in an empty environment; TAG=v... is compared
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[release]'
+	$(BIN)/python .ci/release.py dist $(if $(TAG),--tag $(TAG))
 
 clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .bench .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
