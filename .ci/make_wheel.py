@@ -134,15 +134,16 @@ def find_signatures() -> list[tuple[Any, str, tuple[Any, ...]]]:
     from bpejit.warm_kernels import warmup
 
     found = {}  # two threads may load the same kernel at the same time
-    load = dispatch.Kernel._load
+    entry_for = dispatch.Kernel._entry_for
 
-    def record(self: Any, signature: str, arguments: tuple[Any, ...]) -> Any:
+    def record(self: Any, arguments: tuple[Any, ...]) -> Any:
+        signature = ", ".join(dispatch._describe(arguments))
         found[id(self), signature] = (self, signature, arguments)
-        return load(self, signature, arguments)
+        return entry_for(self, arguments)
 
-    dispatch.Kernel._load = record
+    dispatch.Kernel._entry_for = record
     warmup()
-    dispatch.Kernel._load = load
+    dispatch.Kernel._entry_for = entry_for
     return list(found.values())
 
 
