@@ -155,6 +155,21 @@ def test_linux_and_llvm_agree_on_processor():
     assert shipped._read_features() == {name for name in known if available.get(name)}
 
 
+def test_kernels_for_the_wheel_are_those_that_are_called(monkeypatch):
+    import make_wheel
+
+    from bpejit import warm_kernels
+
+    total = make_total()
+    monkeypatch.setattr(
+        warm_kernels, "warmup", lambda: [total(np.zeros(n, kind)) for n, kind in ((3, "u1"), (9, "u1"), (3, "i8"))]
+    )
+    found = make_wheel.find_signatures()
+    assert [(kernel, signature) for kernel, signature, _ in found] == [(total, "|u1[]"), (total, "<i8[]")]
+    assert total(np.full(2, 3, "u4")) == 6  # calls are as before
+    assert total.signatures == ["|u1[]", "<i8[]", "<u4[]"]
+
+
 def test_checkout_has_no_library():
     assert not (ROOT / "bpejit" / "jit" / "compiled").exists()
     code = "from bpejit.jit import shipped; print(shipped.is_available())"
