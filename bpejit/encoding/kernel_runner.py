@@ -20,7 +20,7 @@ from bpejit.jit.dispatch import bind
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
 from bpejit.kernels.encoding import pretoken_cache, span_encoding as kernels
-from bpejit.kernels.encoding.encoder_arrays import EncoderTables
+from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import GAP, MAX_DEFERRED
 from bpejit.kernels.encoding.string_encoding import LIMIT, STOP, make_string_encoder
 from bpejit.kernels.encoding.text_encoding import encode_text
@@ -39,6 +39,9 @@ AnySplitter: TypeAlias = "Splitter | TextPipeline"
 
 _NO_PATTERN = np.zeros(2 * len(SplitAutomaton._fields), np.int64)
 """Addresses of an empty pattern, for text that is already split."""
+
+_ENDS = 2 * WorkspaceArrays._fields.index("ends")
+"""Where the address of the ends of spans is among those of a workspace."""
 
 _BLOCK_PADDING = 128
 """Bytes after the text buffer: local rules read blocks of 64 bytes and the characters next to them."""
@@ -82,7 +85,10 @@ class KernelRunner:
         progress = workspace.progress
         n_bytes = limit if n_bytes is None else n_bytes
         while True:
-            arrays = workspace.addresses if ends is None else addresses_of(workspace.arrays._replace(ends=ends))
+            arrays = workspace.addresses
+            if ends is not None:
+                arrays = arrays.copy()
+                arrays[_ENDS : _ENDS + 2] = addresses_of((ends,))
             status = encode_text(text, limit, stop, final, fresh, automaton, self.addresses, arrays, out)
             if status == DONE:
                 return out

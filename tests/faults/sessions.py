@@ -7,71 +7,95 @@ from pathlib import Path
 from typing import Any
 
 from helpers.compat import trained
-from helpers.huggingface import dumped
+from helpers.encoding import FALLBACK, make_model
 from helpers.random_symbols import random_file
 from helpers.sessions import check_changes, random_pipeline, small_sessions
 from helpers.symbols import KINDS
 
 import bpejit
 from bpejit.errors import BpejitError
+from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
 from tests.faults.area import WrongError
 
-CHANGES = 100
-TITLE = f"sessions with {CHANGES} random changes each, against encoding anew"
-CASES = 1000
+SESSIONS, CHANGES = 5, 100
+TITLE = f"tokenizers with {SESSIONS * CHANGES} random changes of sessions each, against encoding anew"
+CASES = 200
 TIMEOUT = 120.0
 
 SPECIALS = ["<|end|>", "<|e", "<s>", "<pad>", " ab"]
-FALLBACK = r"(?<=a)b+|\p{L}+| "
-"""A pattern that runs through the `regex` package."""
+RUNS = r"\p{N}{1,3}|[^\p{N}\n]+|\n+"
+"""A pattern for superwords: tokens of several words, which are merged last."""
 
 
-def prepare(folder: Path) -> Any:
-    """Return the folder of files, and the tokenizers made so far."""
-    return folder, {}
+def prepare(_: Path) -> dict[str, bpejit.Tokenizer]:
+    """Return the tokenizers made so far that are used again, by their names."""
+    return {}
 
 
-def _make(case: random.Random, folder: Path, made: dict[str, bpejit.Tokenizer]) -> bpejit.Tokenizer:
-    kind = case.random()
-    if kind < 0.5:
-        pattern = case.choice([*PRESETS, FALLBACK, r"\p{L}+|\s", "[^a]+|a"])
-        specials = case.choice([0, 1, 5])
-        ranked = case.random() < 0.5
-        name = f"{pattern} {specials} {ranked}"
-        if name not in made:
-            tokens, merges = trained()
-            numbers = {text: len(tokens) + number for number, text in enumerate(SPECIALS[:specials])}
-            model = Model(dict(enumerate(tokens)), [] if ranked else merges, numbers, pattern=pattern, ranked=ranked)
-            made[name] = bpejit.Tokenizer.from_model(model)
-        return made[name]
-    if kind < 0.6:
-        name = case.choice([*KINDS])
-        content = KINDS[name]() if name not in made else {}
-        if name in made:
-            return made[name]
-    elif kind < 0.8:
-        name, content = "", random_file(case)
+def _bytes(pattern: str, n_specials: int, ranked: bool) -> Model:
+    tokens, merges = trained()
+    if pattern == RUNS and not ranked:
+        starts = [token for token in tokens if token.startswith(b" ") and token[1:].isalpha()][:20]
+        superwords = [(left, right) for left in starts for right in starts]
+        merges, tokens = merges + superwords, [*tokens, *(left + right for left, right in superwords)]
+    numbers = {text: len(tokens) + number for number, text in enumerate(SPECIALS[:n_specials])}
+    return Model(dict(enumerate(tokens)), [] if ranked else merges, numbers, pattern=pattern, ranked=ranked)
+
+
+def _few_letters(pattern: str, seed: str) -> Model:
+    """Return a model in which most adjacent tokens merge, so that ids depend on all of a run."""
+    letters = random.Random(seed)
+    merges: dict[bytes, tuple[bytes, bytes]] = {}
+    while len(merges) < 30:
+        left, right = letters.choices([*(b"a", b"b", b" ", b"1", b"."), *merges], k=2)
+        if len(left + right) < 16:
+            merges.setdefault(left + right, (left, right))
+    return make_model([*merges.values()], SPECIALS[:3], pattern=pattern)
+
+
+def _spaced(scheme: str, flags: list[str]) -> Model:
+    """Return a model that inserts spaces, and whose added tokens strip them."""
+    space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+    content = KINDS["metaspace"]() | {"pre_tokenizer": space, "decoder": space}
+    for token in content["added_tokens"]:
+        token |= dict.fromkeys(flags, True)
+    return model_from_json(content)
+
+
+def _make(case: random.Random, made: dict[str, bpejit.Tokenizer]) -> bpejit.Tokenizer:
+    kind = case.choices(["bytes", "few", "spaced", "kinds", "file", "pipeline"], [60, 10, 6, 8, 8, 8])[0]
+    pattern = case.choice([*PRESETS, FALLBACK, r"\p{L}+|\s", "[^a]+|a", RUNS])
+    arguments: list[Any]
+    if kind == "bytes":
+        make, arguments = _bytes, [pattern, case.choice([0, 1, 5]), case.random() < 0.5]
+    elif kind == "few":
+        make, arguments = _few_letters, [case.choice(["gpt2", "[^a]+|a", RUNS]), str(case.randrange(40))]
+    elif kind == "spaced":
+        flags = ["lstrip", "rstrip", "single_word"]
+        make, arguments = _spaced, [case.choice(["always", "first"]), case.sample(flags, case.randrange(3))]
+    elif kind == "kinds":
+        make, arguments = (lambda name: model_from_json(KINDS[name]())), [case.choice([*KINDS])]
     else:
-        name, content = "", random_pipeline(case)
-    path = folder / "tokenizer.json"
-    path.write_text(dumped(content), encoding="utf-8")
-    tokenizer = bpejit.load(path)
-    if name:
-        made[name] = tokenizer
-    return tokenizer
+        content = random_file(case) if kind == "file" else random_pipeline(case)
+        return bpejit.Tokenizer.from_model(model_from_json(content))
+    name = f"{kind} {arguments}"
+    if name not in made:
+        made[name] = bpejit.Tokenizer.from_model(make(*arguments))
+    return made[name]
 
 
-def attempt(shared: Any, case: random.Random, _: int) -> str:
+def attempt(shared: dict[str, bpejit.Tokenizer], case: random.Random, _: int) -> str:
     """Change sessions of a random tokenizer."""
     try:
-        tokenizer = _make(case, *shared)
+        tokenizer = _make(case, shared)
     except BpejitError:
         return "refused"
     try:
-        with small_sessions(case):
-            check_changes(tokenizer, case, CHANGES)
+        for _ in range(SESSIONS):
+            with small_sessions(case):
+                check_changes(tokenizer, case, CHANGES)
     except AssertionError as error:
         raise WrongError(f"{tokenizer!r}: {error}") from error
     return "equal"
