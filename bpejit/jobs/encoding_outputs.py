@@ -254,10 +254,11 @@ def _join_spools(
     """
     form = names.format
     folder = names.folder
-    files = FinalFiles(names, job, target, has_ends=wants_ends(form, job["document_index"], len(hashes)), fresh=True)
+    dtype = np.dtype(job["dtype"]).newbyteorder("<")
+    has_ends = wants_ends(form, job["document_index"], len(hashes))
     options = SinkOptions(
-        dtype=files.dtype,
-        has_ends=files.has_ends,
+        dtype=dtype,
+        has_ends=has_ends,
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
@@ -270,14 +271,13 @@ def _join_spools(
         for record in read_closed(spools, sha256=found):
             records.setdefault((record.output, record.aside), []).append((spools, record))
     done = 0
-    grows = not isinstance(form, MappedFormat) and not job.get("keep_columns")
-    with closing(SpoolSink(target, options, None, files.note if grows else None)) as sink, closing(files):
+    with closing(SpoolSink(target, options)) as sink:
         report("combine", 0, n_tokens, "tokens")
         for output, aside in sorted(records):
             sink.begin_output(output)
             for spools, record in records[output, aside]:
                 n_bytes = record.bytes
-                for ids, ends in read_spool(spools, record, files.dtype, has_ends=files.has_ends):
+                for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
                     try:
                         sink.write(aside, ids, ends, n_bytes)
                     except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end
@@ -286,6 +286,5 @@ def _join_spools(
                     done += int(ids.size)
                     report("combine", done, n_tokens, "tokens")
         sink.finish()
-        files.finish()
         sync_paths(sink.changed())
     return sink.closed_sha256

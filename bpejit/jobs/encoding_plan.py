@@ -29,11 +29,10 @@ from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
-from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, Totals
-from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths, read_closed
+from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths
 from bpejit.storage.files import StrPath
 from bpejit.storage.hashes import file_sha256
 from bpejit.storage.remote import is_remote
@@ -161,7 +160,7 @@ class EncodingPlan(JobPlan):
 
 
 class EncodingSink(PartSink):
-    """Passes encoded chunks through the stages of a job, to spools of ids and of columns, and token files that grow with them.
+    """Passes encoded chunks through the stages of a job, to spools of ids and of columns.
 
     Parameters
     ----------
@@ -191,21 +190,13 @@ class EncodingSink(PartSink):
             self._choice.open, self._choice.unit, self._choice.begun = checkpoint["drawn"]
         parts = (options.part or (0, 1))[1]
         spools = plan.sink_options(parts)
-        files = None
         with ExitStack() as stack:
             self._columns: ColumnSpools | None = None
             if plan.job.get("keep_columns"):
                 self._columns = ColumnSpools(folder, options.sides, plan.columns, known.get("columns"))
                 stack.callback(self._columns.close)
-            elif parts == 1 and not isinstance(plan.names.format, MappedFormat):  # the types of columns are known at the end
-                files = FinalFiles(plan.names, plan.job, folder, has_ends=spools.has_ends, fresh=checkpoint is None)
-                state = known.get("sink")
-                files.begin([] if state is None else read_closed(folder, state["closed_bytes"], sha256=state["closed_sha256"]))
-            self._files = files
-            self._spools = SpoolSink(folder, spools, known.get("sink"), None if files is None else files.note)
+            self._spools = SpoolSink(folder, spools, known.get("sink"))
             stack.callback(self._spools.close)
-            if files is not None:
-                stack.callback(files.close)  # before the spools that it reads
             if not options.per_input:
                 self._spools.begin_output(0)
             self._stack = stack.pop_all()
@@ -247,8 +238,6 @@ class EncodingSink(PartSink):
     def finish(self) -> dict[str, Any]:
         """Complete the spools; return their hashes, and those of the files that all parts write."""
         self._spools.finish()
-        if self._files is not None:
-            self._files.finish()
         shared = {name: file_sha256(path) for name in SHARED if (path := self._folder.parent / name).exists()}
         columns = {} if self._columns is None else {"columns": self._columns.state()}
         return {"shared": shared, "closed_sha256": self._spools.closed_sha256, **columns}

@@ -1,13 +1,12 @@
-"""Turn the spools of a job into token files, at the end or while they grow; the files get their names later."""
+"""Turn the spools of a job into token files, which get their names later."""
 
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,58 +27,15 @@ from bpejit.tokenfiles.templates import MappedFormat
 
 _COMPLETE = "complete"
 
-_THREADS = 4
-"""Threads that copy spools. Each takes the memory of some row groups."""
-
-_FLUSHED = 8
-"""Files that are flushed to disk at a time, if their ids are not copied."""
-
-
-@dataclass
-class _Growing:
-    """A token file that is being written.
-
-    Parameters
-    ----------
-    start : SpoolRecord
-        Up to where it is written.
-    record : SpoolRecord
-        Up to where its spool is.
-    complete : bool
-        Whether that is the end of the spool.
-    columns : ColumnRows, optional
-        The rows of its documents.
-    busy : bool
-        Whether a thread works on it.
-    last : bool
-        Whether nothing else reads the spool, which is then removed, so that the folder does not grow.
-    writer : TokenFileWriter, optional
-    """
-
-    start: SpoolRecord
-    record: SpoolRecord
-    complete: bool = False
-    columns: ColumnRows | None = None
-    busy: bool = False
-    last: bool = False
-    writer: TokenFileWriter | None = None
-
-    @classmethod
-    def begun(cls, record: SpoolRecord, **state: Any) -> _Growing:
-        """Return the file of a spool of which nothing is written."""
-        return cls(replace(record, tokens=0, documents=0, bytes=0), record, **state)
-
-    @property
-    def has_work(self) -> bool:
-        """Whether there is enough to write."""
-        return self.complete or self.record.tokens - self.start.tokens >= BLOCK_TOKENS
+_THREADS = 8
+"""Threads that copy spools, each of which takes the memory of some row groups, or flush files whose ids are not copied."""
 
 
 class FinalFiles:
     """Writes the token files of a job, each in a folder of its own below the folder `final` of the job.
 
-    Large files are written in further threads, and those that `note` is told of while their spools grow. Their bytes are the
-    same. Files of an interrupted run begin again, unless they are complete. The spool of a MappedFormat becomes its file.
+    Several large files are written in further threads; their bytes are the same. Files of an interrupted run begin again,
+    unless they are complete. The spool of a MappedFormat becomes its file.
 
     Parameters
     ----------
@@ -87,7 +43,7 @@ class FinalFiles:
     job : dict
         What was asked for, as in the manifest.
     spools : Path
-        The folder of the spools.
+        The folder of the spools, which are complete.
     has_ends : bool
         Whether the spools have the ends of documents.
     fresh : bool
@@ -97,16 +53,11 @@ class FinalFiles:
     def __init__(self, names: Any, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
-        self.threads = _FLUSHED if isinstance(names.format, MappedFormat) else min(count_cpus(), _THREADS)
         self._job = job
         self._spools = spools
-        self.has_ends = has_ends
+        self._has_ends = has_ends
         self._fresh = fresh
-        self._lock = threading.Lock()
-        self._growing: dict[int, _Growing] = {}
-        self._running: list[Future[None]] = []
-        self._pool: ThreadPoolExecutor | None = None
-        self._stopped = False
+        self._failure: BaseException | None = None
 
     def _place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""
@@ -119,16 +70,14 @@ class FinalFiles:
         return self._place(record) / name
 
     def _is_complete(self, record: SpoolRecord) -> bool:
-        """Return True if the files of a spool are complete, and those that were written."""
+        """Return True if an earlier run has completed the files of a spool, and they are those that were written."""
         place = self._place(record)
-        if self._fresh:
-            return (place / _COMPLETE).exists()
         hashes = (read_record(place / _COMPLETE) or {}).get("files", {})
         with suppress(OSError):
             return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
         return False
 
-    def writer(self, record: SpoolRecord, columns: ColumnRows | None = None) -> TokenFileWriter:
+    def _writer(self, record: SpoolRecord, columns: ColumnRows | None) -> TokenFileWriter:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
         self._place(record).mkdir(parents=True, exist_ok=True)
         options = {"pack": self._job.get("pack"), "columns": columns}
@@ -142,93 +91,6 @@ class FinalFiles:
             **{name: value for name, value in options.items() if value is not None},
         )
         return writer
-
-    def begin(self, complete: Iterable[SpoolRecord]) -> None:
-        """Remove the files of an earlier run, except for those of spools that it has completed, if they are complete."""
-        valid = {self._place(record) for record in complete if self._is_complete(record)}
-        for place in (self.names.folder / FINAL).glob("*"):
-            if place not in valid:
-                shutil.rmtree(place, ignore_errors=True)
-
-    def note(self, record: SpoolRecord, *, complete: bool = False) -> None:
-        """Take what a spool contains now, and let a thread continue its file.
-
-        Raises
-        ------
-        OSError, OutputError
-            If a file could not be written.
-        """
-        if self._pool is None and record.tokens < BLOCK_TOKENS:
-            return  # small files are written at the end
-        while self._running and self._running[0].done():
-            self._running.pop(0).result()
-        with self._lock:
-            growing = self._growing.setdefault(record.number, _Growing.begun(record))
-            growing.record, growing.complete = record, complete
-            if growing.busy or not growing.has_work:
-                return
-            growing.busy = True
-        if not self._submit(partial(self._write, growing)):
-            self._growing.pop(record.number)  # it is written at the end
-
-    def _submit(self, task: Callable[[], None]) -> bool:
-        """Let a thread write what a file lacks; return False if none can be started."""
-        if self._pool is None:  # not earlier: the engine forks its workers before they send ids
-            self._pool = ThreadPoolExecutor(self.threads)
-        with suppress(RuntimeError):
-            self._running.append(self._pool.submit(task))
-            return True
-        return False
-
-    def _write(self, growing: _Growing) -> None:
-        """Write to a file until there is not enough to write, or it is complete."""
-        while True:
-            with self._lock:
-                record, complete = growing.record, growing.complete
-                if self._stopped or not growing.has_work:
-                    growing.busy = False
-                    return
-            if growing.writer is None:
-                growing.writer = self.writer(record, growing.columns)
-                growing.writer.__enter__()
-            for ids, ends in read_spool(self._spools, record, self.dtype, has_ends=self.has_ends, start=growing.start):
-                if self._stopped:
-                    return
-                growing.writer.write(ids, ends=ends if self.has_ends else None)
-            growing.start = record
-            if complete:
-                growing.writer.write(np.empty(0, self.dtype), n_bytes=record.bytes)
-                growing.writer.__exit__(None, None, None)
-                place = self._place(record)
-                hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
-                write_record(place / _COMPLETE, {"files": hashes}, synced=False)
-                with self._lock:
-                    self._growing.pop(record.number)
-                for path_of in (ids_path, ends_path) if growing.last else ():
-                    remove(path_of(self._spools, record.number))
-                return
-
-    def finish(self) -> None:
-        """Wait until the files of all complete spools that are noted are written.
-
-        Raises
-        ------
-        OSError, OutputError
-            If a file could not be written.
-        """
-        while self._running:
-            self._running.pop(0).result()
-
-    def close(self) -> None:
-        """Stop, and abandon the files that are not complete."""
-        self._stopped = True
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        error = InterruptedError()
-        for growing in self._growing.values():
-            if growing.writer is not None:
-                with suppress(Exception):
-                    growing.writer.__exit__(type(error), error, None)
 
     def write_all(
         self, records: Sequence[SpoolRecord], manifest: bytes, columns: StoredColumns | None
@@ -255,6 +117,8 @@ class FinalFiles:
         """
         names = self.names
         final = self.names.folder / FINAL
+        if self._fresh:  # what is there belongs to a run that was killed before its first checkpoint
+            shutil.rmtree(final, ignore_errors=True)
         final.mkdir(exist_ok=True)
         firsts = _first_rows(records)
         missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
@@ -274,33 +138,55 @@ class FinalFiles:
         return pairs
 
     def _write_missing(self, missing: Sequence[tuple[SpoolRecord, int]], columns: StoredColumns | None) -> None:
-        """Write the files of complete spools; `missing` has each with the number of its first row."""
+        """Write the files of spools; `missing` has each with the number of its first row."""
         form = self.names.format
-        worthwhile = isinstance(form, MappedFormat) or sum(record.tokens for record, _ in missing) > BLOCK_TOKENS
-        in_threads = self.threads > 1 and len(missing) > 1 and worthwhile
-        try:
-            for record, first in missing:
-                if isinstance(form, MappedFormat):
-                    task = partial(self._adopt, form, record)
-                else:
-                    rows = None if columns is None else columns.rows(record, first)
-                    task = partial(self._write, self._begin_copy(record, rows))
-                if not in_threads or not self._submit(task):
-                    task()
-            self.finish()
-        finally:
-            self.close()
+        if isinstance(form, MappedFormat):
+            threads = _THREADS
+            tasks = [partial(self._adopt, form, record) for record, _ in missing]
+        else:
+            threads = min(count_cpus(), _THREADS) if sum(record.tokens for record, _ in missing) > BLOCK_TOKENS else 1
+            rows = [None if columns is None else columns.rows(*found) for found in missing]
+            tasks = [partial(self._copy, record, some) for (record, _), some in zip(missing, rows, strict=True)]
+        rest = iter(tasks)
 
-    def _begin_copy(self, record: SpoolRecord, rows: ColumnRows | None) -> _Growing:
-        """Return the file of a complete spool, which is removed when that is written; `rows` are those of its documents."""
-        source = ids_path(self._spools, record.number)
-        if not source.exists():
+        def work() -> None:
+            try:
+                for task in rest:
+                    if self._failure is None:
+                        task()
+            except BaseException as error:
+                self._failure = error
+
+        with ThreadPoolExecutor(threads) as pool:
+            helpers = []
+            with suppress(RuntimeError):  # no thread can be started: this one writes all files
+                helpers += [pool.submit(work) for _ in tasks[1:threads]]
+            work()
+            try:
+                wait(helpers)
+            except BaseException as error:  # this thread is interrupted
+                self._failure = error
+        if self._failure is not None:
+            raise self._failure
+
+    def _copy(self, record: SpoolRecord, rows: ColumnRows | None) -> None:
+        """Write the token file of a spool, and remove the spool; `rows` are those of its documents."""
+        known = record
+        if not ids_path(self._spools, record.number).exists():
             raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
-        if not self._fresh:
-            _check_spool(self._spools, record, source, has_ends=self.has_ends)
-        growing = _Growing.begun(record, complete=True, columns=rows, busy=True, last=True)
-        self._growing[record.number] = growing
-        return growing
+        if self._fresh:
+            known = replace(record, ids_sha256=None)  # it is not compared
+        with self._writer(record, rows) as writer:
+            for ids, ends in read_spool(self._spools, known, self.dtype, has_ends=self._has_ends):
+                if self._failure is not None:
+                    raise self._failure
+                writer.write(ids, ends=ends if self._has_ends else None)
+            writer.write(np.empty(0, self.dtype), n_bytes=record.bytes)
+        place = self._place(record)
+        hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
+        write_record(place / _COMPLETE, {"files": hashes}, synced=False)
+        for path_of in (ids_path, ends_path):  # so that the folder does not grow
+            remove(path_of(self._spools, record.number))
 
     def _adopt(self, form: MappedFormat, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
@@ -310,7 +196,7 @@ class FinalFiles:
         target = Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
         if not self._fresh:
-            _check_spool(self._spools, record, source, has_ends=self.has_ends)
+            _check_spool(self._spools, record, source, has_ends=self._has_ends)
         self._place(record).mkdir(parents=True, exist_ok=True)
         described = Description(
             dtype=self.dtype.name,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -154,21 +154,17 @@ class Spool:
                 file.close()
 
 
-def read_spool(
-    folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, start: SpoolRecord | None = None
-) -> Iterator[tuple[Array, Array]]:
+def read_spool(folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> Iterator[tuple[Array, Array]]:
     """Yield blocks of the ids of a spool, and the ends of the documents in each as positions in the block.
 
     Parameters
     ----------
     folder : Path
     record : SpoolRecord
-        Of the complete spool, or of an earlier moment, up to which it is read.
+        Of the complete spool; without the hash of the ids, the content is not compared.
     dtype : np.dtype
     has_ends : bool
         Whether the spool has the ends of documents.
-    start : SpoolRecord, optional
-        The moment from which it is read.
 
     Raises
     ------
@@ -177,17 +173,16 @@ def read_spool(
     OutputError
         If the content of a complete spool is not that of the record; for ids, after the last block.
     """
-    begin, used = (0, 0) if start is None else (start.tokens, start.documents)
-    checked = start is None and record.ids_sha256 is not None
+    checked = record.ids_sha256 is not None
     path = ids_path(folder, record.number)
     ends_file = ends_path(folder, record.number)
     if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
         raise damaged(ends_file, folder=folder)
     digest = hashlib.sha256()
     with path.open("rb") as file, ends_file.open("rb") if has_ends else nullcontext() as borders:
-        ends = EndReader(iter(()) if borders is None else read_ends(borders, used, record.documents))
-        file.seek(record.position + begin * dtype.itemsize)
-        for position in range(begin, max(record.tokens, begin + 1), BLOCK_TOKENS):  # once if there are no ids
+        ends = EndReader(iter(()) if borders is None else read_ends(borders))
+        file.seek(record.position)
+        for position in range(0, max(record.tokens, 1), BLOCK_TOKENS):  # once if there are no ids
             size = min(BLOCK_TOKENS, record.tokens - position)
             data = file.read(size * dtype.itemsize)
             if len(data) != size * dtype.itemsize:
@@ -242,8 +237,6 @@ class SpoolSink:
     options : SinkOptions
     state : dict, optional
         The state at a checkpoint (see `state`); None to begin.
-    note : callable, optional
-        Called with the record of a spool that has grown, and with `complete=True` if it is complete.
 
     Raises
     ------
@@ -255,10 +248,8 @@ class SpoolSink:
         folder: Path,
         options: SinkOptions,
         state: Mapping[str, Any] | None = None,
-        note: Callable[..., None] | None = None,
     ) -> None:
         self._folder = folder
-        self._note = note
         self._options = options
         self._open: dict[bool, Spool] = {}
         self._completed: list[Path] = []
@@ -325,8 +316,6 @@ class SpoolSink:
             if lengths is not None:
                 n_bytes = int(lengths[part].sum(dtype=np.int64))
             spool.write(part, part_ends, n_bytes)
-            if self._note is not None:
-                self._note(spool.record)
             if part.size > (int(part_ends[-1]) if part_ends.size else 0):
                 self._in_document[side] = True
             elif part_ends.size:
@@ -372,8 +361,6 @@ class SpoolSink:
         self._completed += spool.paths
         record = spool.checkpoint(continues=continues)
         self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
-        if self._note is not None:
-            self._note(record, complete=True)
 
     def finish(self) -> None:
         """Complete all spools.

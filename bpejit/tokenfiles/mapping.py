@@ -226,14 +226,11 @@ def document_index_path(path: StrPath) -> Path:
     return Path(f"{os.fspath(path)}.docs.npy")
 
 
-def read_ends(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Array]:
-    """Yield the ends of the documents from `start` to `stop`, of a file with little-endian int64 alone, in blocks."""
-    size = END_DTYPE.itemsize
-    file.seek(start * size)
-    while data := file.read(_BLOCK * size if stop is None else min(stop - start, _BLOCK) * size):
-        ends = np.frombuffer(data, END_DTYPE)
-        yield ends
-        start += ends.size
+def read_ends(file: BinaryIO) -> Iterator[Array]:
+    """Yield the ends of documents of a file with little-endian int64 alone, in blocks."""
+    file.seek(0)
+    while data := file.read(_BLOCK * END_DTYPE.itemsize):
+        yield np.frombuffer(data, END_DTYPE)
 
 
 def write_document_index(file: Output, n_documents: int, ends: Iterator[Array]) -> None:

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_150,
-    "package lines of code": 44_730,
-    "package tokens": 435_200,
+    "package lines": 73_008,
+    "package lines of code": 44_641,
+    "package tokens": 434_245,
     "tokens in a line of code": 9.73,
     "package modules": 339,
     "cli lines": 4_140,

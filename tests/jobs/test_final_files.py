@@ -1,10 +1,12 @@
-"""Tests of token files that are written while the job still encodes."""
+"""Tests of token files that several threads write at the end of a job."""
 
 from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,8 @@ from bpejit.jobs.final_files import FinalFiles
 from bpejit.storage.files import OutputFile
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "parquet": {"format": "parquet"},
-    "arrow": {"format": "arrow"},
+    "bin": {"format": "bin", "shard_tokens": 700},
+    "arrow": {"format": "arrow", "val_fraction": 0.3, "seed": 1},
     "shards": {"format": "parquet", "shard_tokens": 700, "val_fraction": 0.3, "seed": 2},
     "rows": {"format": "arrow", "pack": 64, "shard_tokens": 700, "shard_exact": True},
 }
@@ -41,16 +43,18 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Write files early, however small they are; the result has the names of the threads that began one."""
+    """Write files in threads, however small they are; the result has the names of the threads that began one."""
     names: list[str] = []
-    plain: Callable[..., Any] = FinalFiles.writer
+    plain: Callable[..., Any] = FinalFiles._place
 
-    def writer(self: FinalFiles, *arguments: Any) -> Any:
+    def place(self: FinalFiles, *arguments: Any) -> Any:
         names.append(threading.current_thread().name)
+        time.sleep(0.002)  # so that a file waits for a thread
         return plain(self, *arguments)
 
     monkeypatch.setattr(final_files, "BLOCK_TOKENS", 64)
-    monkeypatch.setattr(FinalFiles, "writer", writer)
+    monkeypatch.setattr(final_files, "count_cpus", lambda: 4)
+    monkeypatch.setattr(FinalFiles, "_place", place)
     return names
 
 
@@ -58,6 +62,10 @@ def encode(tokenizer: bpejit.Tokenizer, corpus: Path, folder: Path, **options: A
     folder.mkdir(exist_ok=True)
     given = {"append_token": END, "unit_bytes": 900, "chunk_bytes": 300, "engine": "serial"}
     return tokenizer.encode_files(corpus, folder / "tokens", **given, **options)
+
+
+def _no_thread(*_: Any) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def stopping(calls: int) -> Callable[..., None]:
@@ -73,27 +81,27 @@ def stopping(calls: int) -> Callable[..., None]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("parquet", "shards"))) for name in OPTIONS]
 )
-def test_same_files_as_at_the_end(
+def test_same_files_as_by_one_thread(
     tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, writers: list[str], name: str
 ) -> None:
     options = OPTIONS[name]
-    early = encode(tokenizer, corpus, tmp_path / "early", **options)
+    several = encode(tokenizer, corpus, tmp_path / "several", **options)
     assert any("ThreadPool" in writer for writer in writers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(final_files, "BLOCK_TOKENS", 1 << 20)
+        patch.setattr(ThreadPoolExecutor, "submit", _no_thread)
         writers.clear()
-        late = encode(tokenizer, corpus, tmp_path / "late", **options)
+        one = encode(tokenizer, corpus, tmp_path / "one", **options)
         assert set(writers) == {"MainThread"}
-    assert early.tokens == late.tokens
-    assert early.left_out == late.left_out
+    assert several.tokens == one.tokens
+    assert several.left_out == one.left_out
     for calls in (3, 8, 20):
         with suppress(KeyboardInterrupt):
             encode(tokenizer, corpus, tmp_path / "resumed", resume=True, progress=stopping(calls), **options)
     encode(tokenizer, corpus, tmp_path / "resumed", resume=True, **options)
     for part in (1, 0, 2):
         encode(tokenizer, corpus, tmp_path / "parts", shard=(part, 3), **options)
-    expected = snapshot(tmp_path / "late")
-    for folder in ("early", "resumed", "parts"):
+    expected = snapshot(tmp_path / "one")
+    for folder in ("several", "resumed", "parts"):
         assert snapshot(tmp_path / folder) == expected, folder
 
 
@@ -111,9 +119,9 @@ def test_error_of_another_thread(
     with monkeypatch.context() as patch:
         patch.setattr(OutputFile, "write", full)
         with pytest.raises(OutputError, match="disk is full"):
-            encode(tokenizer, corpus, tmp_path / "out", format="arrow")
+            encode(tokenizer, corpus, tmp_path / "out", **OPTIONS["shards"])
     assert writers
     assert not list((tmp_path / "out").glob("tokens*"))
-    encode(tokenizer, corpus, tmp_path / "out", format="arrow", resume=True)
-    encode(tokenizer, corpus, tmp_path / "plain", format="arrow")
+    encode(tokenizer, corpus, tmp_path / "out", **OPTIONS["shards"], resume=True)
+    encode(tokenizer, corpus, tmp_path / "plain", **OPTIONS["shards"])
     assert snapshot(tmp_path / "out") == snapshot(tmp_path / "plain")
