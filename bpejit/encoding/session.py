@@ -293,7 +293,8 @@ class Session:
         tail, encoder, splitter = self._tail, self._encoder, self._splitter
         text = tail.data + data
         first = splitter if self._length or self._before else self._first
-        cut = find_last_restart(splitter, text, 1, len(text) - self._reach + 1)
+        # To look for a restart takes as long as to encode a kilobyte.
+        cut = find_last_restart(splitter, text, 1, len(text) - self._reach + 1) if 2 * len(text) > BLOCK_BYTES else -1
         piece = _NOTHING
         with self._codec.workspace() as workspace:
             if cut > 0:
