@@ -527,10 +527,15 @@ class Tokenizer:
         allowed_special, disallowed_special : "all" or a set of special tokens, optional
             As in `encode`.
         """
+        codec = self._codec
         if type(num_threads) is int and num_threads == 1:  # for a short text, the check takes as long as a quarter of encoding
-            return self._codec.encode(text, allowed_special, disallowed_special)
+            if allowed_special is None and disallowed_special is None:
+                ids = codec.encode_short_array(text)
+                if ids is not None:
+                    return ids
+            return codec.encode(text, allowed_special, disallowed_special)
         num_threads = arguments.whole_number("num_threads", num_threads, least=1)
-        return self._codec.encode_long(text, num_threads, allowed_special, disallowed_special)
+        return codec.encode_long(text, num_threads, allowed_special, disallowed_special)
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text without looking for special tokens."""

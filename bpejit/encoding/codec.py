@@ -162,6 +162,13 @@ class Codec:
         return self._short_encoding(self.encoder.splitter_for(frozenset()))
 
     @cached_property
+    def encode_short_array(self) -> Callable[[object], Array | None]:
+        """Encode a short string as `encode` does, and return the array, or None as `encode_short` does."""
+        if self.carriage_returns is not None:
+            return _never
+        return self._short_encoding(self.encoder.splitter, as_array=True)
+
+    @cached_property
     def encode_short_checked(self) -> ShortEncoding:
         """The same, but return None if the text has special tokens.
 
@@ -176,7 +183,7 @@ class Codec:
             return _never
         return self._short_encoding(splitter, least)
 
-    def _short_encoding(self, splitter: AnySplitter, limit: int = MAX_ID + 1) -> ShortEncoding:
+    def _short_encoding(self, splitter: AnySplitter, limit: int = MAX_ID + 1, *, as_array: bool = False) -> Callable[..., Any]:
         encoder, pool = self.encoder, self._workspaces
         if splitter.automaton is None:
             return _never
@@ -186,7 +193,7 @@ class Codec:
                 return _never
             call = ShortTextCall(encoder.runner, splitter, workspace)
         self._short_calls.append((encoder, pool, workspace, call))  # the function refers to all of them
-        found: ShortEncoding | None = call.on_strings(workspace, pool, limit, ascii_only)
+        found = call.on_strings(workspace, pool, limit, ascii_only, as_array=as_array)
         if found is None or self.carriage_returns is None:
             return found or _never
         return partial(_checked, found, self.carriage_returns)

@@ -239,9 +239,9 @@ class ShortTextCall:
         return n_ids
 
     def on_strings(
-        self, workspace: Workspace, pool: list[Any], limit: int, ascii_only: bool
-    ) -> Callable[[object], list[int] | None] | None:
-        """Return a builtin function that does the same for strings, and returns a list of ids.
+        self, workspace: Workspace, pool: list[Any], limit: int, ascii_only: bool, *, as_array: bool
+    ) -> Callable[[object], Any] | None:
+        """Return a builtin function that does the same for strings, and returns a list of ids, or an array.
 
         It takes any object, and returns None if that has to be encoded in another way: if the text has an id from `limit` on,
         if it is not ASCII and `ascii_only` is True, or while the workspace, whose only user is this call, is not in the pool.
@@ -249,4 +249,4 @@ class ShortTextCall:
         `bpejit.jit.methods`).
         """
         text = self._text[:SHORT_TEXT_BYTES]
-        return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit, ascii_only)
+        return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit, ascii_only, as_array)

@@ -12,6 +12,7 @@ import sys
 import unicodedata
 from functools import partial
 
+import numpy as np
 import pytest
 import twins
 from conftest import data_text, small
@@ -95,7 +96,18 @@ def test_encode_string(text, codec, builtin):
         for _ in range(2):
             found = function(text)
             assert found == expected
+        if function is builtin:
+            _check_array(codec.encode_short_array(text), expected)
     assert specials
+
+
+def _check_array(found: np.ndarray | None, expected: list[int] | None) -> None:
+    if expected is None:
+        assert found is None
+        return
+    assert type(found) is np.ndarray
+    assert (found.dtype, found.shape, found.flags.owndata, found.flags.writeable) == (np.uint32, (len(expected),), True, True)
+    assert found.tolist() == expected
 
 
 @pytest.fixture(scope="module")
@@ -194,13 +206,14 @@ def test_other_objects(codec, builtin, given_object):
         builtin("the", "the")
 
 
-def test_no_leaks(builtin):
+def test_no_leaks(codec, builtin):
     texts = ["the 1234 words, and é", "no\ud800", "x" * 2_000, b"bytes", "", "日本語の文"]
-    for text in texts:
-        builtin(text)
-    blocks, nones = growth(lambda: [builtin(text) for text in texts], 4_000)
-    assert blocks < 200
-    assert nones < 200
+    for function in (builtin, codec.encode_short_array):
+        for text in texts:
+            function(text)
+        blocks, nones = growth(lambda function=function: [function(text) for text in texts], 4_000)
+        assert blocks < 200
+        assert nones < 200
 
 
 def test_without_memory(builtin):

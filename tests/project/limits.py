@@ -4,7 +4,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_008,
+    "package lines": 73_020,
     "package lines of code": 44_641,
     "package tokens": 434_245,
     "tokens in a line of code": 9.73,

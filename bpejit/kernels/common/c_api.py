@@ -1,4 +1,4 @@
-"""Addresses of functions and objects of Python, for methods (see `bpejit.jit.methods`)."""
+"""Addresses of functions and objects of Python and NumPy, for methods (see `bpejit.jit.methods`)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ _FUNCTIONS = (
 ) = range(2, 2 + len(_FUNCTIONS))
 """Indices of the addresses of functions in `c_api`."""
 
-NONE, STR = 2 + len(_FUNCTIONS), 3 + len(_FUNCTIONS)
-"""Indices of the addresses of `None` and `str`."""
+NONE, STR, ARRAY, NEW_ARRAY = range(2 + len(_FUNCTIONS), 6 + len(_FUNCTIONS))
+"""Indices of the addresses of `None`, `str`, `numpy.ndarray` and NumPy's function `PyArray_New`."""
+
+_PLACE_OF_NEW_ARRAY = 93
+"""Place of `PyArray_New` in the table through which NumPy offers its C API. NumPy never changes the places."""
 
 MEMORY = 0
 """Index of an array of all memory in `c_api`, for `jit.memory.array_at`: its address is 0."""
@@ -66,4 +69,13 @@ def c_api() -> Any:
     It is an int64 array that is never freed.
     """
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
-    return np.array([0, sys.maxsize >> 3, *functions, id(None), id(str)], dtype=np.int64)
+    objects = id(None), id(str), id(np.ndarray)
+    return np.array([0, sys.maxsize >> 3, *functions, *objects, _numpy_table()[_PLACE_OF_NEW_ARRAY]], dtype=np.int64)
+
+
+def _numpy_table() -> Any:
+    """Return the table of addresses that modules in C import from NumPy."""
+    core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]  # since NumPy 2
+    address_of = ctypes.pythonapi.PyCapsule_GetPointer
+    address_of.restype, address_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return ctypes.cast(address_of(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
