@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
 from bpejit.errors import shorten
-from bpejit.kernels.constants import NEED_SCRATCH, NEED_SPACE
+from bpejit.jit.dispatch import bind
+from bpejit.kernels.common.integer_lists import list_of
+from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, TEXT_PADDING
 from bpejit.kernels.t2t import subtoken_encoding as kernels
 from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.t2t.text_encoders import UnencodableTokenError
-from bpejit.t2t.vocabulary_building import alphabet_table, check_size, pack_strings, split_text
+from bpejit.t2t.vocabulary_building import alphabet_table, check_size, pack_strings, split_text, word_classes_of
+
+_T = TypeVar("_T")
 
 ESCAPE_CHARS = set("\\_u;0123456789")
 """What an escaped token may contain besides the characters of the alphabet."""
@@ -64,6 +70,49 @@ class _Workspace:
         self.state = np.zeros(4, np.int64)
 
 
+SHORT_TEXT_BYTES = 1 << 10
+
+
+class _ShortTextCall:
+    """Prepared calls of the kernels for texts of up to `SHORT_TEXT_BYTES`.
+
+    A line takes the kernels a microsecond, and checking and packing their arguments ten times as long.
+    """
+
+    def __init__(self, tables: tuple[Array, Array, Array]) -> None:
+        workspace = _Workspace()
+        text = np.zeros(SHORT_TEXT_BYTES + TEXT_PADDING, np.uint8)
+        ends = np.zeros(SHORT_TEXT_BYTES + 2, np.uint32)
+        split_state = np.zeros(2, np.int64)
+        workspace.scratch = np.zeros(MAX_ESCAPE_LENGTH * (SHORT_TEXT_BYTES + 1), np.uint32)
+        self._text: Any = memoryview(text)  # type: ignore[arg-type]
+        self._split_state: Any = memoryview(split_state)  # type: ignore[arg-type]
+        self._state: Any = memoryview(workspace.state)  # type: ignore[arg-type]
+        self._split = bind(kernels.split_words, text, 0, *word_classes_of(by_lines=False), ends, split_state)
+        self._encode = bind(
+            kernels.encode_words, text, 0, ends, 0, 0, False, -1, *tables,
+            workspace.slots, workspace.arena, workspace.scratch, workspace.out, workspace.state,
+        )  # fmt: skip
+        self._out = workspace.out
+
+    def run(self, data: bytes) -> list[int] | None:
+        """Return the ids of a text, or None if it has to be encoded in another way."""
+        n_bytes = len(data)
+        self._text[:n_bytes] = data
+        split_state, state = self._split_state, self._state
+        split_state[kernels.POSITION] = 0
+        split_state[kernels.BEFORE] = -1
+        self._split.words[1] = n_bytes
+        words = self._encode.words
+        words[3] = self._split.run()
+        words[4] = n_bytes
+        state[kernels.NEXT] = 0
+        state[kernels.WRITTEN] = 0
+        if self._encode.run() != DONE:
+            return None
+        return list_of(self._out[: state[kernels.WRITTEN]])
+
+
 class GreedyEncoder:
     """Encodes tokens with a vocabulary.
 
@@ -81,8 +130,17 @@ class GreedyEncoder:
         self._ids = ids
         self._alphabet = alphabet
         self._longest = longest
-        self._tables: tuple[Array, Array, Array] | None = None
         self._workspaces: list[_Workspace] = []
+        self._short_calls: list[_ShortTextCall] = []
+
+    def encode_short(self, data: bytes) -> list[int] | None:
+        """Return the ids of a text as a list, or None if it has to be encoded by `encode`."""
+        if len(data) > SHORT_TEXT_BYTES:
+            return None
+        call = _taken(self._short_calls) or _ShortTextCall(self._tables)
+        ids = call.run(data)
+        self._short_calls.append(call)
+        return ids
 
     def encode(self, data: bytes | bytearray, *, by_lines: bool, line_id: int) -> Iterator[Array]:
         """Yield the ids of the tokens of a text in blocks, as uint32 arrays.
@@ -102,12 +160,10 @@ class GreedyEncoder:
         UnencodableTokenError
         """
         check_size(len(data))
-        if self._tables is None:
-            self._tables = self._make_tables()
         alphabet, edges, roots = self._tables
         text, stop = padded_text(data)
         # Kernels release the GIL: a workspace is used by one call at a time.
-        workspace = self._workspaces.pop() if self._workspaces else _Workspace()
+        workspace = _taken(self._workspaces) or _Workspace()
         state = workspace.state
         for first, ends, n_ends in split_text(text, stop, by_lines=by_lines):
             state[kernels.NEXT] = 0
@@ -140,7 +196,8 @@ class GreedyEncoder:
         start = int(ends[index - 1]) if index else first
         return MAX_ESCAPE_LENGTH * (int(ends[index]) - start + 1)
 
-    def _make_tables(self) -> tuple[Array, Array, Array]:
+    @cached_property
+    def _tables(self) -> tuple[Array, Array, Array]:
         token_ids = sorted(self._ids.items(), key=lambda item: item[1])
         by_id = [""] * (token_ids[-1][1] + 1 if token_ids else 0)
         for string, token_id in token_ids:
@@ -148,7 +205,7 @@ class GreedyEncoder:
         points, starts = pack_strings(by_id)
         roots = np.zeros(2 * kernels.ROOTS, np.uint64)
         edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), np.uint64)
-        n_edges = kernels.build_edges(points, starts, edges, roots)
+        n_edges = int(kernels.build_edges(points, starts, edges, roots))
         fewer = 2 << max(2 * n_edges, 2).bit_length()
         if fewer < edges.size:  # subtokens share prefixes, and a smaller table takes less of the cache of the processor
             edges = np.zeros(fewer, np.uint64)
@@ -171,6 +228,14 @@ class GreedyEncoder:
                 ids.append(known[escaped[start:end]])
                 start = end
         return ids
+
+
+def _taken(pool: list[_T]) -> _T | None:
+    """Remove and return an element of a list, if it has one, also while other threads do so."""
+    try:
+        return pool.pop()
+    except IndexError:
+        return None
 
 
 def _unencodable(token: str) -> UnencodableTokenError:

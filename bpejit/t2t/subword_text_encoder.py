@@ -81,7 +81,12 @@ class SubwordTextEncoder(TextEncoder):
         UnencodableTokenError
             (a ValueError and an AssertionError) If the vocabulary cannot represent one of its characters.
         """
-        return self.encode_array(s).tolist()  # type: ignore[no-any-return]
+        text = native_text(s, "s")
+        try:
+            ids = self._greedy.encode_short(text.encode())
+        except UnicodeEncodeError:  # lone surrogates
+            ids = None
+        return np.concatenate([np.zeros(0, np.uint32), *self._encode_text(text)]).tolist() if ids is None else ids
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_020,
-    "package lines of code": 44_641,
-    "package tokens": 434_245,
+    "package lines": 73_090,
+    "package lines of code": 44_695,
+    "package tokens": 434_760,
     "tokens in a line of code": 9.73,
     "package modules": 339,
     "cli lines": 4_140,

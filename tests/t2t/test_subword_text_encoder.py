@@ -18,6 +18,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, TrainingError
 from bpejit.t2t import subword_text_encoder
+from bpejit.t2t.greedy_encoding import SHORT_TEXT_BYTES
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, RESERVED_TOKENS, TextEncoder
 
@@ -337,6 +338,18 @@ def test_copies_and_threads():
         assert other.encode(text) == expected
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(encoder.encode, [text] * 8)) == [expected] * 8
+        parts = [text[start : start + length] for start in range(0, len(text) // 2, 997) for length in (0, 1, 60, 900)]
+        assert [*pool.map(encoder.encode, parts)] == [encoder.encode_array(part).tolist() for part in parts]
+
+
+def test_lengths_near_that_of_short_texts():
+    alphabet = "aé日1 _"
+    encoder = SubwordTextEncoder.build_from_generator([alphabet], 30)
+    for n in range(SHORT_TEXT_BYTES - 2, SHORT_TEXT_BYTES + 3):
+        for text in ("a" * n, " " * n, "a " * (n // 2), "日" * (n // 3) + " " * (n % 3), "_" * n):
+            expected = twins.subwords.encode_words(text, encoder.all_subtoken_strings, encoder._alphabet)
+            assert encoder.encode(text) == encoder.encode_array(text).tolist() == expected
+            assert encoder.encode("a") == encoder.encode_array("a").tolist()  # with the rest of a longer text behind it
 
 
 def test_lines_with_end_markers():
