@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
 from bpejit.arrays import Array, lengths_of
+from bpejit.kernels.common.characters import encode_string_part
 
-STRING_SLICE = 1 << 14
+STRING_SLICE = 1 << 16
 """Characters of a string that are converted at a time, so that a long string needs no second copy."""
+
+_LEAST_IN_PLACE = 1 << 14
+"""Characters from which on a kernel converts a string, which takes new memory."""
+
+_STATE_BYTES = 32
+"""Where a string of CPython has the width of its characters: after the counter, its type, its length and its hash."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -41,15 +51,42 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield the UTF-8 bytes of `text[start:end]`, slice by slice; no slice ends between the halves of a surrogate pair."""
+def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator[bytes | Array]:
+    """Yield the UTF-8 bytes of `text[start:end]`, slice by slice; no slice ends between the halves of a surrogate pair.
+
+    Where the layout of strings is known, a kernel reads long ones in place, without the GIL. A slice is then a view that is valid
+    until the next one.
+    """
     end = len(text) if end is None else end
+    width = _width(text) if end - start >= _LEAST_IN_PLACE and _is_layout_known() else 0
+    out = np.empty(4 * min(STRING_SLICE, end - start) + 16 if width else 0, np.uint8)
+    address = np.array([_address(text) if width else 0, len(text)])
     while start < end:
         stop = min(start + STRING_SLICE, end)
         if stop < end and is_high_surrogate(text[stop - 1]):
             stop -= 1
-        yield encode_utf8(text[start:stop])
+        yield out[: encode_string_part(address, width, start, stop, out)] if width else encode_utf8(text[start:stop])
         start = stop
+
+
+def _width(text: str) -> int:
+    """Return the number of bytes of a character in memory: 1, 2 or 4."""
+    return ctypes.c_uint32.from_address(id(text) + _STATE_BYTES).value >> 2 & 7
+
+
+def _address(text: str) -> int:
+    """Return the address of the characters of a string."""
+    return id(text) + (sys.getsizeof("") - 1 if text.isascii() else str.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
+
+
+@cache
+def _is_layout_known() -> bool:
+    """Return True if strings of this interpreter are in memory as those of CPython 3.10 to 3.13."""
+    return sys.implementation.name == "cpython" and all(
+        (_width(text), ctypes.string_at(_address(text), len(data))) == (width, data)
+        for width, text in ((1, "ab"), (1, "a\xe9"), (2, "a\u6771"), (4, "a\U0001f642"))
+        for data in [text.encode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width])]
+    )
 
 
 def code_points(text: str) -> Array:

@@ -29,7 +29,7 @@ from bpejit.kernels.encoding.span_encoding import MAX_ID
 from bpejit.model import Model
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter
-from bpejit.utf8 import encode_utf8
+from bpejit.utf8 import STRING_SLICE, encode_slices, encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets
@@ -420,6 +420,7 @@ def warm_encoding() -> None:
     encoder = codec.encoder
     encoder.decode(codec.encode_list(WARMING_TEXT))
     codec.encode_batch([WARMING_TEXT]).tolist()
+    sum(map(len, encode_slices("é" * STRING_SLICE)))
     stream = encoder.stream()
     list_of(stream.feed(WARMING_TEXT[:100]))
     stream.finish()

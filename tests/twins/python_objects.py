@@ -21,3 +21,8 @@ def encode_string(given: object, encode: Callable[[str], list[int]], n_bytes: in
         return None
     ids = encode(given)
     return ids if len(data) <= n_bytes and max(ids, default=-1) < id_limit else None
+
+
+def encode_string_part(text: str, first: int, last: int) -> bytes:
+    """Return the UTF-8 bytes of a part of a string; a surrogate that is not one of a pair becomes U+FFFD."""
+    return text[first:last].encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

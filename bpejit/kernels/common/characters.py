@@ -1,10 +1,11 @@
-"""Decode characters of text, valid UTF-8 or not, and look up their classes."""
+"""Decode characters of text, valid UTF-8 or not, look up their classes, and encode the characters of Python's strings."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bpejit.jit.dispatch import inline
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import array_at
 from bpejit.kernels.constants import EIGHT, EIGHTEEN, FOUR, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
 
 _TAIL = np.uint64(0x3F)
@@ -13,6 +14,9 @@ _TAIL_TAG_MASK = np.uint64(0xC0)
 _LEAD_OF_THREE = np.uint64(0xF)
 _HIGH_FIVE = np.uint64(0xF800)
 _SURROGATES = np.uint64(0xD800)
+_LOW_SURROGATES = np.uint64(0xDC00)
+_LOW_TEN = np.uint64(0x3FF)
+_BLOCK = 64
 
 
 @inline
@@ -75,3 +79,80 @@ def read_character(text, position, stop, final, class_of, byte_class):
                 if tails and point >= np.uint64(0x10000) and point < np.uint64(0x110000):
                     return np.uint64(class_of[point]), FOUR
     return np.uint64(byte_class[byte]), ONE
+
+
+@inline
+def _encode_characters(characters, first, last, out):
+    """Encode `characters[first:last]`, an array of any width, as `encode_string_part` does."""
+    i, size, block, at = np.uint64(first), np.uint64(last), np.uint64(_BLOCK), ZERO
+    while i < size:
+        stop = min(i + block, size)
+        n = stop - i
+        joined = np.uint32(0)
+        for k in range(n):
+            joined |= np.uint32(characters[i + np.uint64(k)])
+        if joined < np.uint32(0x80):
+            for k in range(n):
+                out[at + np.uint64(k)] = characters[i + np.uint64(k)]
+            i = stop
+            at += n
+            continue
+        while i < stop:
+            point = np.uint64(characters[i])
+            i += ONE
+            if point < np.uint64(0x80):
+                out[at] = point
+                at += ONE
+                continue
+            if point < np.uint64(0x800):
+                out[at] = np.uint64(0xC0) | point >> SIX
+                out[at + ONE] = _TAIL_TAG | point & _TAIL
+                at += TWO
+                continue
+            if point >> np.uint64(11) == _SURROGATES >> np.uint64(11):
+                following = np.uint64(characters[i]) if i < size else ZERO
+                if point < _LOW_SURROGATES and following & ~_LOW_TEN == _LOW_SURROGATES:
+                    point = np.uint64(0x10000) + ((point & _LOW_TEN) << np.uint64(10) | following & _LOW_TEN)
+                    i += ONE
+                else:
+                    point = np.uint64(0xFFFD)
+            if point < np.uint64(0x10000):
+                out[at] = np.uint64(0xE0) | point >> TWELVE
+            else:
+                out[at] = np.uint64(0xF0) | point >> EIGHTEEN
+                at += ONE
+                out[at] = _TAIL_TAG | point >> TWELVE & _TAIL
+            out[at + ONE] = _TAIL_TAG | point >> SIX & _TAIL
+            out[at + TWO] = _TAIL_TAG | point & _TAIL
+            at += THREE
+    return np.int64(at)
+
+
+@kernel
+def encode_string_part(address, width, first, last, out):
+    """Convert a part of a string to UTF-8; a surrogate that is not one of a pair becomes U+FFFD.
+
+    Parameters
+    ----------
+    address : int64[2], in
+        The address of the characters of the string, and their number.
+    width : int
+        Bytes of a character: 1, 2 or 4.
+    first, last : int
+        The part, in characters.
+    out : uint8[at least 4 * (last - first) + 16], out
+
+    Returns
+    -------
+    int
+        The number of bytes.
+
+    Notes
+    -----
+    Linear; blocks of 64 characters of ASCII in wide registers. The size of `out` is not checked.
+    """
+    if width == 1:
+        return _encode_characters(array_at(address, 0, np.uint8), first, last, out)
+    if width == 2:
+        return _encode_characters(array_at(address, 0, np.uint16), first, last, out)
+    return _encode_characters(array_at(address, 0, np.uint32), first, last, out)

@@ -1,12 +1,15 @@
-"""Comparison of decoding one character with Python's decoder."""
+"""Comparison of decoding one character with Python's decoder, and of encoding strings with Python's encoder."""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 import pytest
 import twins
 from hypothesis import example, given, strategies as st
 
+from bpejit import utf8
 from bpejit.jit import dispatch
 from bpejit.kernels.common import characters
 
@@ -70,3 +73,41 @@ def test_read_character__reads_every_code_point(point: int) -> None:
     for stop in range(1, len(data)):
         assert read(data, 0, stop, False) == (0, 0)
         assert read(data, 0, stop, True) == (-1 - data[0], 1)
+
+
+LIMITS = "\0a\x7f\x80\xff\u0100\u07ff\u0800\ud7ff\ud800\udbff\udc00\udfff\ue000\uffff\U00010000\U0010ffff"
+strings = st.lists(st.sampled_from([*LIMITS, "b" * 70]) | st.characters(), max_size=80).map("".join)
+
+
+@given(strings, st.sampled_from(["latin-1", "ascii", ""]), st.data())
+@example(LIMITS, "", None)
+def test_encode_string_part(text: str, within: str, draw: st.DataObject | None) -> None:
+    """Strings of all widths; nothing is written after the room that is needed."""
+    text = text.encode(within, "ignore").decode(within) if within else text
+    first = draw.draw(st.integers(0, len(text))) if draw else 0
+    last = draw.draw(st.integers(first, len(text))) if draw else len(text)
+    least = 4 if max(map(ord, text), default=0) > 0xFFFF else 2 if max(map(ord, text), default=0) > 0xFF else 1
+    for width in (1, 2, 4):
+        if width >= least:
+            units = np.array([*map(ord, text), 0], f"u{width}")
+            out = np.full(4 * (last - first) + 24, 0xEE, np.uint8)
+            n = characters.encode_string_part(np.array([units.ctypes.data, len(text)]), width, first, last, out)
+            assert out[:n].tobytes() == twins.python_objects.encode_string_part(text, first, last)
+            assert (out[-8:] == 0xEE).all()
+
+
+@given(strings, st.integers(1, 9))
+def test_encode_slices(text: str, size: int) -> None:
+    """Python's own strings, whose memory is read; where the layout is not known, they are converted by Python."""
+    expected = twins.python_objects.encode_string_part(text, 0, len(text))
+    for known in (utf8._is_layout_known(), False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(utf8, "_is_layout_known", lambda known=known: known)
+            patch.setattr(utf8, "STRING_SLICE", size)
+            patch.setattr(utf8, "_LEAST_IN_PLACE", 1)
+            assert b"".join(bytes(part) for part in utf8.encode_slices(text)) == expected
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="not known yet")
+def test_layout_of_strings_is_known() -> None:
+    assert utf8._is_layout_known()
