@@ -19,6 +19,9 @@ STRING_SLICE = 1 << 16
 _LEAST_IN_PLACE = 1 << 14
 """Characters from which on a kernel converts a string, which takes new memory."""
 
+_LONG_TEXT = 1 << 7
+"""Mean length of texts, in characters, from which on each is encoded by itself."""
+
 _STATE_BYTES = 32
 """Where a string of CPython has the width of its characters: after the counter, its type, its length and its hash."""
 
@@ -54,7 +57,7 @@ def is_utf8(data: bytes) -> bool:
 def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator[bytes | Array]:
     """Yield the UTF-8 bytes of `text[start:end]`, slice by slice; no slice ends between the halves of a surrogate pair.
 
-    Where the layout of strings is known, a kernel reads long ones in place, without the GIL. A slice is then a view that is valid
+    Where the layout of strings is known, a kernel reads long ones in place, without the GIL. A slice is then a view, valid
     until the next one.
     """
     end = len(text) if end is None else end
@@ -124,14 +127,16 @@ def encode_joined(texts: Sequence[str], joined: str, lengths: Array) -> tuple[by
     lengths : int64 [texts]
         In characters. Returned unchanged if all texts are ASCII.
     """
+    if joined.isascii():
+        return joined.encode(), lengths
     try:
-        data = joined.encode()
+        data = joined.encode() if len(joined) < _LONG_TEXT * len(texts) else b""
     except UnicodeEncodeError:
+        data = b""
+    if 4 * len(data) > 5 * len(joined) or not data:  # a count of many continuation bytes takes longer
         encoded = list(map(encode_utf8, texts))
-        return b"".join(encoded), lengths_of(encoded)
-    if len(data) == len(joined):
-        return data, lengths
-    # Encoding each text would take three times as long. A continuation byte belongs to the last character before it.
+        return data or b"".join(encoded), lengths_of(encoded)
+    # For short texts, encoding each would take longer. A continuation byte belongs to the last character before it.
     continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
     characters = continued - np.arange(1, continued.size + 1)
     ends = np.cumsum(lengths)

@@ -473,7 +473,7 @@ class Encoder(Decoder):
         for begin, end in ((part.start, part.stop), (part.stop, after)):
             cut = stop
             for data in encode_slices(text, begin, end):
-                memoryview(workspace.chunk_text)[stop : stop + len(data)] = data  # type: ignore[arg-type]
+                memoryview(workspace.chunk_text)[stop : stop + len(data)] = data  # type: ignore[arg-type, assignment]
                 stop += len(data)
         return self.encode_chunk(workspace.chunk_text, cut, stop, False, workspace, splitter)
 

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_090,
-    "package lines of code": 44_695,
-    "package tokens": 434_760,
+    "package lines": 73_210,
+    "package lines of code": 44_769,
+    "package tokens": 435_603,
     "tokens in a line of code": 9.73,
     "package modules": 339,
     "cli lines": 4_140,
