@@ -1,4 +1,4 @@
-"""Write large texts without repetitions: `python -m benchmarks.large_texts english FILE`, or `code`.
+"""Write large texts without repetitions: `python -m benchmarks.large_texts english FILE`, or `code`, or `english-500`.
 
 The texts are parts of published Python packages, whose names and versions are fixed, so that every machine gets the same files.
 The benchmarks use them if they are `.bench/english-large.txt` and `.bench/code-large.txt`.
@@ -36,6 +36,41 @@ ENGLISH_PACKAGES = (
     "pulumi-gcp==10.2.0",
     "sympy==1.14.0",
 )
+
+MORE_ENGLISH_PACKAGES = (
+    "oci==2.189.0",
+    "pulumi-aws==7.51.1",
+    "pulumi-azure-native==3.29.0",
+    "boto3-stubs-full==1.43.119",
+    "pulumi-oci==5.5.0",
+    "pulumi-alicloud==4.0.0",
+    "msgraph-beta-sdk==1.66.0",
+    "pulumi-aws-native==1.84.0",
+    "types-boto3-full==1.43.119",
+    "cdktf-cdktf-provider-aws==21.22.1",
+    "pulumi-azure==6.40.1",
+    "datadog-api-client==2.62.0",
+    "google-ads==34.0.0",
+    "tencentcloud-sdk-python-intl-en==3.1.193",
+    "cdktf-cdktf-provider-google==16.12.1",
+    "cdktf-cdktf-provider-azurerm==14.23.1",
+    "pulumi-google-native==0.32.0",
+    "oci-cli==3.95.1",
+    "google-cloud-aiplatform==2.7.0",
+    "cdktf-cdktf-provider-kubernetes==12.1.1",
+    "pulumi-datadog==5.17.0",
+    "azure-cli==2.91.0",
+    "pulumi-kubernetes==4.34.2",
+    "google-cloud-compute==1.57.0",
+    "plotly==7.1.0",
+    "google-cloud-discoveryengine==0.20.5",
+    "ibm-vpc==0.36.0",
+    "stripe==16.1.0",
+    "pulumi-vault==7.14.0",
+    "ccxt==4.5.90",
+    "pulumi-gitlab==10.4.0",
+)
+"""What follows `ENGLISH_PACKAGES` in `english-500`, half a gigabyte."""
 
 CODE_PACKAGES = (
     "ansible==14.5.0",
@@ -144,6 +179,7 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "english": Recipe(ENGLISH_PACKAGES, english_documents, "1357cce3e046b490477e90de61cb4fde157979df8169740cb42e8aa0c8c88773"),
+    "english-500": Recipe(ENGLISH_PACKAGES + MORE_ENGLISH_PACKAGES, english_documents, ""),
     "code": Recipe(CODE_PACKAGES, code_documents, "615aaf1d181f59a2228f5f131fcd5d861d7c1aa223112550cabc047b21ef60ec"),
 }
 

@@ -149,6 +149,7 @@ def _warm_others() -> None:
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
     from bpejit.t2t.datagen.generation_job import warm_data_sets
+    from bpejit.training.superwords import warm_superwords
 
     text, n_bytes = padded_text(WARMING_TEXT)
     measure_text(text, n_bytes, ScriptTable(by_script=False))
@@ -160,3 +161,4 @@ def _warm_others() -> None:
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     recover_merges(dict(enumerate(tokens)))
     warm_data_sets()
+    warm_superwords()

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     required=True,
     text="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
 )
-@shared.out_option("Folder for the tokenizer.", metavar="FOLDER", default="tokenizer", show_default=True)
+@shared.out_option("Folder, also for Hugging Face.", metavar="FOLDER", default="tokenizer", show_default=True)
 @shared.options_of_counting(ModelOptions)
 @shared.path_option(
     *("--counts", "counts_paths"),
     multiple=True,
     metavar="COUNTS",
-    help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
+    help="Train from a file of `bpejit count`; may be repeated.",
 )
 @shared.repeated_inputs_option
 @shared.declared_options(Saving)
@@ -62,7 +62,6 @@ def train(
     """Train a tokenizer on text.
 
     INPUT is one or more files, folders, globs or URLs, or - for standard input.
-    The folder is also a Hugging Face tokenizer.
 
     \b
     Example:
@@ -184,7 +183,9 @@ def _check_sizes(folders: Iterable[int], vocab_size: int, least: int) -> None:
             raise click.BadParameter(f"{size} is not smaller than --vocab-size {vocab_size}", param_hint="--also")
 
 
-_OF_COUNTS = {"resume", "no_special_tokens"}.union(*map(declared, (SplitSettings, ReadingOptions, Sampling, Memory)))
+_OF_COUNTS = {"resume", "no_special_tokens", "superword_pattern"}.union(
+    *map(declared, (SplitSettings, ReadingOptions, Sampling, Memory))
+)
 """Options that counts files have instead of the command, or that only matter for counting."""
 
 

@@ -24,7 +24,7 @@ from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source, check_shared_sources, find_weighted_sources, total_bytes
 from bpejit.corpus.units import plan_units, sample_chunks
 from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally, part_of_sources
-from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, SplitSettings
+from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, RunSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.counts_file import write_counts
 from bpejit.counting.hash_tables import HashTables
@@ -80,7 +80,7 @@ def count(
     ------
     ArgumentTypeError, CorpusError, CountsError, OptionError, OutputError, PatternError, EngineError
     """
-    settings = CountSettings.checked(**chosen(SplitSettings, options))
+    settings = CountSettings.checked(**chosen(RunSettings, options))
     work = checked_work(options)
     memory = chosen(Memory, options)
     on_cluster = work["engine"] == RAY
@@ -313,7 +313,7 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     chunk_bytes = work["chunk_bytes"]
     max_memory = arguments.optional_whole_number("max_memory", options["max_memory"], least=1)
     contents, found = open_inputs(inputs, options)
-    job = CountJob.of_settings(CountSettings.checked(**chosen(SplitSettings, options)))
+    job = CountJob.of_settings(CountSettings.checked(**chosen(RunSettings, options)))
     chunker = job.chunker(chunk_bytes)
     total = total_bytes(found)
     size = contents.sampled_bytes(total)

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from bpejit.arrays import Array, padded_text
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped
 from bpejit.corpus.chunks import CHUNK_BYTES, SMALL_FILE, Chunker, ChunkReader
 from bpejit.corpus.reading_options import UNIT_BYTES
@@ -19,11 +22,15 @@ from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine
-from bpejit.errors import OptionError
+from bpejit.errors import OptionError, shorten
 from bpejit.jobs.job_plan import slice_units
+from bpejit.kernels.constants import POSITION_MASK
 from bpejit.model import special_bytes
 from bpejit.splitting import Splitter, compile_pattern
-from bpejit.splitting.presets import pattern_source
+from bpejit.splitting.presets import Pattern, pattern_source
+
+CHECKED_BYTES = 1 << 16
+"""Size of the text of which each worker checks that sequences of words consist of words."""
 
 _UNITS_OF_PART = 16
 """Units of each part, at least, if the inputs are large enough, so that parts have about the same size."""
@@ -176,6 +183,25 @@ class Tally:
         self.skipped[path] = self.skipped.get(path, NOTHING_SKIPPED) + records
 
 
+def check_runs(splitter: Splitter, words: Pattern, text: Array, n_bytes: int) -> None:
+    """Check that a splitter divides no word with a letter at the start of a text.
+
+    Raises
+    ------
+    OptionError
+    """
+    text, n_bytes = padded_text(text[:n_bytes])
+    inner = Splitter(words, splitter.special_tokens, unicode=splitter.pattern.unicode)
+    ends, borders = (np.append(0, one.split(text, n_bytes) & POSITION_MASK) for one in (inner, splitter))
+    for after in np.searchsorted(ends, np.setdiff1d(borders, ends)):
+        word = text[ends[after - 1] : ends[after]].tobytes()
+        if any(map(str.isalpha, word.decode(errors="ignore"))):
+            raise OptionError(
+                f"the pattern {shorten(splitter.pattern.source)} of sequences of words divides the word {shorten(word)} of "
+                "`pattern`; expected borders between words: give another `superword_pattern=`"
+            )
+
+
 class CountWorker:
     """Worker that counts chunks into one table."""
 
@@ -184,6 +210,7 @@ class CountWorker:
         self._plain_splitter = self._splitter
         if job.settings.special_tokens:
             self._plain_splitter = Splitter(self._splitter.pattern)
+        self._unchecked = job.settings.words
         self._reader = ChunkReader(normalize_newlines=job.settings.normalize_newlines)
         self._counter = PretokenCounter(expected_bytes=job.expected_bytes) if job.spill is None else SpillingCounter(job.spill)
         self._counter.weight = job.weight
@@ -192,6 +219,11 @@ class CountWorker:
         """Count one chunk."""
         block = chunk.read(self._reader)
         splitter = self._splitter if block.specials else self._plain_splitter
+        if self._unchecked is not None:
+            check_runs(
+                splitter, self._unchecked, block.text, min(int(block.stops[-1]), CHECKED_BYTES) if block.stops.size else 0
+            )
+            self._unchecked = None
         self._counter.add_text(splitter, block.text, block.stops, block.cut, block.final)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)
 

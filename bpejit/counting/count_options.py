@@ -11,6 +11,8 @@ from bpejit.splitting.presets import PRESETS, Pattern
 
 END_OF_TEXT = "<|endoftext|>"
 
+SUPERWORDS = ("super", "boundless")
+
 
 class SplitSettings(TypedDict, total=False):
     """How text is divided into pre-tokens. Counts have these settings, and tokenizers trained from them."""
@@ -62,6 +64,42 @@ class SplitSettings(TypedDict, total=False):
     ]
 
 
+class SuperwordChoice(TypedDict, total=False):
+    """Whether superwords are learned."""
+
+    superwords: Annotated[
+        str | None,
+        Option(
+            None,
+            """Whether words that follow each other are merged, once the words themselves are learned: "super" (see
+            `transition`), or "boundless", where the more frequent of the two kinds of merges comes first. Counts are the same
+            for both.""",
+            "Learn tokens of several words as well: super or boundless.",
+            choices=lambda: SUPERWORDS,
+            kind="str",
+            section="Algorithm",
+        ),
+    ]
+
+
+class RunSettings(SplitSettings, SuperwordChoice, total=False):
+    """How text is divided, also into sequences of words, from which superwords are learned."""
+
+    superword_pattern: Annotated[
+        Pattern | None,
+        Option(
+            None,
+            """With `superwords`: the split pattern of the tokenizer, whose pre-tokens are sequences of words, which are the
+            pre-tokens of `pattern`. By default, the alternatives of `pattern` that match words are repeated.""",
+            "Split pattern between the sequences of words in which superwords lie.",
+            metavar="REGEX",
+            kind="str or tuple of str",
+            shown="the words of the pattern, repeated",
+            section="Algorithm",
+        ),
+    ]
+
+
 class MemoryBound(TypedDict, total=False):
     """How much memory counting takes."""
 
@@ -99,9 +137,9 @@ class Memory(MemoryBound, total=False):
     ]
 
 
-class CountOptions(SplitSettings, ReadingOptions, Sampling, Memory, Work, total=False):
+class CountOptions(RunSettings, ReadingOptions, Sampling, Memory, Work, total=False):
     """All options of counting."""
 
 
-class PlanOptions(SplitSettings, ReadingOptions, Sampling, MemoryBound, Distribution, total=False):
+class PlanOptions(RunSettings, ReadingOptions, Sampling, MemoryBound, Distribution, total=False):
     """The options of counting that a plan depends on."""

@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Any
 
 from bpejit import arguments
-from bpejit.errors import CountsError, shorten
+from bpejit.counting.count_options import SUPERWORDS
+from bpejit.errors import CountsError, OptionError, shorten
 from bpejit.splitting.presets import PRESETS, Pattern, pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 
@@ -38,26 +39,47 @@ class CountSettings:
         Texts that separate pre-tokens and are not counted, in the order of their ids.
     normalize_newlines : bool
         True if CR LF and CR were converted to LF.
+    words : str or tuple of str, optional
+        If pre-tokens are sequences of words, for superwords: the expressions that divide a pre-token into words.
     """
 
     pattern: Pattern
     unicode: str
     special_tokens: tuple[str, ...]
     normalize_newlines: bool
+    words: Pattern | None = None
 
     @classmethod
-    def checked(cls, *, pattern: Any, unicode: Any, special_tokens: Any, normalize_newlines: Any) -> CountSettings:
-        """Return settings after checking them: those of `bpejit.counting.count_options.SplitSettings`.
+    def checked(
+        cls,
+        *,
+        pattern: Any,
+        unicode: Any,
+        special_tokens: Any,
+        normalize_newlines: Any,
+        superwords: Any = None,
+        superword_pattern: Any = None,
+    ) -> CountSettings:
+        """Return settings after checking them: those of `bpejit.counting.count_options.RunSettings`.
 
         Raises
         ------
         ArgumentTypeError, OptionError, PatternError
         """
+        pattern = arguments.pattern("pattern", pattern)
+        unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
+        words = None
+        if superwords is not None:
+            arguments.choice("superwords", superwords, SUPERWORDS)
+            words, pattern = pattern_source(pattern), _pattern_of_runs(superword_pattern, pattern, unicode)
+        elif superword_pattern is not None:
+            raise OptionError('superword_pattern is given, and superwords is None; expected both: give `superwords="super"`')
         return cls(
-            pattern=arguments.pattern("pattern", pattern),
-            unicode=arguments.optional_string("unicode", unicode) or installed_unicode(),
+            pattern=pattern,
+            unicode=unicode,
             special_tokens=tuple(arguments.special_tokens("special_tokens", special_tokens)),
             normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
+            words=words,
         )
 
     def difference(self, other: CountSettings) -> tuple[str, str, str] | None:
@@ -65,18 +87,20 @@ class CountSettings:
 
         A preset is equal to its regular expression.
         """
-        for name in ("pattern", "unicode", "special_tokens", "normalize_newlines"):
+        for name in ("words", "pattern", "unicode", "special_tokens", "normalize_newlines"):
             ours = getattr(self, name)
             theirs = getattr(other, name)
             if name == "pattern" and pattern_source(ours) == pattern_source(theirs):
                 continue
             if ours != theirs:
-                return name.replace("_", " "), shorten(ours), shorten(theirs)
+                what = "pattern of words" if name == "words" else name.replace("_", " ")
+                return what, shorten(ours), shorten(theirs)
         return None
 
     def difference_key(self) -> list[Any]:
         """Return what is compared of the settings, for JSON."""
-        return [pattern_source(self.pattern), self.unicode, self.special_tokens, self.normalize_newlines]
+        key = [pattern_source(self.pattern), self.unicode, self.special_tokens, self.normalize_newlines]
+        return key if self.words is None else [*key, self.words]
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,7 @@ class CountsHeader:
             "unicode": settings.unicode,
             "special_tokens": settings.special_tokens,
             "normalize_newlines": settings.normalize_newlines,
+            **({} if settings.words is None else {"words": settings.words}),
             "bytes": self.n_bytes,
             "pretokens": self.n_pretokens,
             "inputs": self.inputs,
@@ -136,7 +161,7 @@ class CountsHeader:
         """
         fields = json.loads(data)
         name = fields["pattern"]["name"]
-        source = fields["pattern"]["source"]
+        source, words = fields["pattern"]["source"], fields.get("words")
         source = source if isinstance(source, str) else tuple(map(str, source))
         settings = CountSettings(
             # A preset that was registered elsewhere may be missing here, or have another pattern.
@@ -144,6 +169,7 @@ class CountsHeader:
             unicode=str(fields["unicode"]),
             special_tokens=tuple(map(str, fields["special_tokens"])),
             normalize_newlines=bool(fields["normalize_newlines"]),
+            words=words if words is None or isinstance(words, str) else tuple(map(str, words)),
         )
         n_bytes = int(fields["bytes"])
         n_pretokens = int(fields["pretokens"])
@@ -152,6 +178,15 @@ class CountsHeader:
             {"plan": str(one["plan"]), "part": int(one["part"]), "parts": int(one["parts"])} for one in fields.get("parts", ())
         ]
         return cls(settings, inputs, n_bytes, n_pretokens, tuple(parts))
+
+
+def _pattern_of_runs(given: Any, words: Pattern, unicode: str) -> Pattern:
+    """Return the split pattern of the sequences of words, as given, or by default the repeated words."""
+    if given is not None:
+        return arguments.pattern("superword_pattern", given)
+    from bpejit.splitting.superword_patterns import joined_words
+
+    return joined_words(words, unicode)
 
 
 def _input_order(entry: Record) -> tuple[str, str]:

@@ -33,6 +33,9 @@ and a table is enlarged when it is three quarters full."""
 LEAST_SUMS = 1 << 16
 """Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""
 
+BLOCK_PRETOKENS = 1 << 15
+"""Number of pre-tokens whose tokens become cells together."""
+
 BLOCK_CELLS = 1 << 18
 """Number of cells that `weighted_pairs` looks at together."""
 
@@ -88,7 +91,7 @@ class CountedRange(NamedTuple):
 class TokenizedTable(NamedTuple):
     """Distinct pre-tokens as sequences of tokens."""
 
-    ids: Array  # uint64 [tokens]
+    ids: Array  # unsigned integers [tokens]
     starts: Array  # int64 [pre-tokens + 1]
     counts: Array  # int64 [pre-tokens]
 
@@ -175,23 +178,30 @@ class CellRanges:
         cls, tokens: TokenizedTable, eligible: Array, boundary: np.uint64, workers: int, least_cells: int
     ) -> CellRanges:
         """Return the cells of pre-tokens that are sequences of tokens already, one cell for each token."""
-        lengths = np.diff(tokens.starts)
-        numbers, lengths = tokens.ids[np.repeat(eligible, lengths)], lengths[eligible]
-        counts = tokens.counts[eligible]
         self = cls.__new__(cls)
-        ends = 1 + np.cumsum(lengths + 1)
-        n_cells = 1 + numbers.size + lengths.size
+        # Where the cells of each pre-token begin, and where the last ones end.
+        begins = np.concatenate([[1], 1 + np.cumsum(np.where(eligible, np.diff(tokens.starts) + 1, 0))])
+        n_cells = int(begins[-1])
         n_ranges = max(1, min(workers, n_cells // least_cells))
-        cuts = np.searchsorted(ends, np.arange(1, n_ranges) * n_cells // n_ranges)
-        weights = np.unique([0, *counts.tolist()]).astype(np.uint64)
-        self._allocate([1, *ends[cuts].tolist(), n_cells], weights, boundary)
-        self.cells[:] = boundary
-        codes = np.searchsorted(self.weights, counts.astype(np.uint64)).astype(np.uint64)
-        # Before a token there are the first boundary, the tokens before it, and a boundary for each pre-token before it.
-        places = 1 + np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)
-        codes <<= np.uint64(int(boundary).bit_length())
-        self.cells[places] = np.repeat(codes, lengths) | numbers.astype(np.uint64)
+        cuts = np.searchsorted(begins[1:], np.arange(1, n_ranges) * n_cells // n_ranges) + 1
+        self._allocate([1, *begins[cuts].tolist(), n_cells], weights_of(tokens.counts[eligible]), boundary)
         self.byte_pairs = None
+        id_bits = np.uint64(int(boundary).bit_length())
+
+        def fill(first: int) -> None:
+            block = slice(first, first + BLOCK_PRETOKENS)
+            kept = eligible[block]
+            lengths = np.diff(tokens.starts[first : first + BLOCK_PRETOKENS + 1])
+            numbers = tokens.ids[tokens.starts[first] : tokens.starts[first] + lengths.sum()][np.repeat(kept, lengths)]
+            lengths, found = lengths[kept], tokens.counts[block][kept].astype(np.uint64)
+            codes = np.repeat(np.searchsorted(self.weights, found).astype(np.uint64) << id_bits, lengths)
+            cells = np.full(numbers.size + lengths.size, boundary)
+            # Before a token there are the tokens before it, and a boundary for each pre-token before it.
+            cells[np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)] = codes | numbers
+            self.cells[begins[first] : begins[first] + cells.size] = cells
+
+        for first in range(0, tokens.counts.size, BLOCK_PRETOKENS):
+            fill(first)
         return self
 
     def close(self) -> None:

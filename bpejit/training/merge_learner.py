@@ -110,6 +110,8 @@ class MergeLearner:
         a `SymbolTable`, whose symbols are such tokens.
     workers : int, default 1
         Maximum number of threads. Does not change the merges.
+    sizes : uint32 [tokens], optional
+        What `max_token_bytes` limits in place of bytes: the sizes of `tokens`, whose sum is that of a token they make.
     least_cells : int
         Minimum number of cells for each thread.
     least_postings : int
@@ -131,6 +133,7 @@ class MergeLearner:
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
         least_postings: int = LEAST_POSTINGS,
+        sizes: Array | None = None,
     ) -> None:
         self.least_postings = least_postings
         if isinstance(table, HashTables):
@@ -143,14 +146,14 @@ class MergeLearner:
             self._prepare(Sizes(*bounds), n_merges, settings or MergeSettings(), table.alphabet.tokens, table.alphabet.sizes)
             self.ranges = SymbolRanges(table, self.boundary, workers, least_cells)
             return
-        has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
-        self._prepare(sizes, n_merges, settings or MergeSettings(), tokens)
+        has_pairs, totals = _sizes(table.counts, np.diff(table.starts))
+        self._prepare(totals, n_merges, settings or MergeSettings(), tokens, sizes)
         if isinstance(table, PretokenTable):
             self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
             return
-        ids = np.arange(256 + len(tokens), dtype=np.uint64)
-        ids[:256] = self.byte_ids
-        table = table._replace(ids=ids[table.ids])
+        if (self.byte_ids != np.arange(256)).any():
+            ids = np.append(self.byte_ids, np.arange(256, 256 + len(tokens), dtype=np.uint64)).astype(table.ids.dtype)
+            table = table._replace(ids=ids[table.ids])
         self.ranges = CellRanges.of_tokens(table, has_pairs, self.boundary, workers, least_cells)
 
     def _prepare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountsHeader, missing_counts
 from bpejit.counting.pretoken_counter import add_up, warm_counting
 from bpejit.engines.base import Progress
-from bpejit.errors import CorpusError, TrainingError, warn_user
+from bpejit.errors import CorpusError, CountsError, TrainingError, warn_user
 from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
@@ -145,6 +145,11 @@ def learn_model(
     TrainingError
     """
     header = counts.header
+    if header.settings.words is not None:
+        raise CountsError(
+            "the counts are those of sequences of words, and superwords is None; expected it to be given: add "
+            '`superwords="super"`, or count again without it'
+        )
     table = counts.any_order if keep or (inspect_counts and not counts.is_stored) else counts.take_table()
     if len(table) == 0:
         names = ", ".join(f"`{entry['path']}`" for entry in header.inputs[:3])
@@ -177,19 +182,20 @@ def learn_model(
     del learner
     trim_heap()
     with collector_paused():  # which takes a quarter of the time
-        model = _model(header, strings, merges, settings, n_distinct, alphabet)
+        model = model_of(header, strings, merges, settings, n_distinct, alphabet)
     if inspect_counts is not None:
         inspect_counts(counts, model)
     return model
 
 
-def _model(
+def model_of(
     header: CountsHeader,
     strings: ByteStrings,
     merges: MergeTable,
     settings: VocabularySettings,
     n_distinct: int,
-    alphabet: Alphabet | None,
+    alphabet: Alphabet | None = None,
+    more_notes: Mapping[str, Any] | None = None,
 ) -> Model:
     """Return the model of the merges, which make the tokens `strings`."""
     marked = list(dict.fromkeys(entry["path"] for entry in header.inputs if entry.get("byte_order_mark")))
@@ -209,6 +215,7 @@ def _model(
         "normalize_newlines": header.settings.normalize_newlines,
         **({BOM_INPUTS: marked} if marked else {}),
         **({SKIPPED_RECORDS: lost} if lost else {}),
+        **(more_notes or {}),
     }
     config, tie_break = settings.config, settings.merges.tie_break
     if settings.symbols is not None and alphabet is not None:

@@ -17,7 +17,7 @@ from bpejit.corpus.chunks import iterate_texts
 from bpejit.corpus.contents import named_inputs
 from bpejit.corpus.input_paths import Inputs
 from bpejit.counting.count_corpus import count_corpus, open_inputs
-from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
+from bpejit.counting.count_options import END_OF_TEXT, Memory, RunSettings, SuperwordChoice
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
 from bpejit.engines import RAY, count_cpus
@@ -38,7 +38,14 @@ from bpejit.training.counts_resume import CountsFile
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, learn_model
 from bpejit.training.symbol_models import check_symbols
 from bpejit.training.symbol_settings import SymbolOptions, SymbolSettings
-from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions
+from bpejit.training.train_options import (
+    CountsTraining,
+    MergeOptions,
+    ModelOptions,
+    SuperwordLimits,
+    TrainOptions,
+    default_transition,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,6 +78,13 @@ class TrainingOutputs:
                 f"also has the size {min(self.smaller)}, and pre-tokens do not begin as bytes alone; expected one size: train "
                 "each of them"
             )
+        if self.smaller and options.get("superwords") is not None:
+            transition = options.get("transition") or default_transition(options["vocab_size"])
+            if options["superwords"] != "super" or min(self.smaller) < transition:
+                raise OptionError(
+                    f"also has the size {min(self.smaller)}, at which superwords have not begun or are others; expected sizes "
+                    'from `transition=` on, with `superwords="super"`: train each of the others'
+                )
         if options.get("temporary_folder") is None:
             if not is_remote(self.out):
                 folder = str(existing_parent(self.out))
@@ -234,13 +248,19 @@ def train_model(
     settings = VocabularySettings.checked(vocab_size, specials, config, symbols=symbols, **chosen(MergeOptions, options))
     work = checked_work(options)
     threads = thread_count(work["workers"], work["engine"])
-    learn = partial(learn_model, settings, inspect_counts, inspect_sizes, workers=threads, report=work["report"])
+    learner: Callable[..., Model] = learn_model
+    if any(value is not None for value in chosen(SuperwordLimits, options).values()) or options["superwords"] is not None:
+        from bpejit.training.superwords import SuperwordSettings, learn_superwords
+
+        chosen_limits = chosen(SuperwordChoice, options) | chosen(SuperwordLimits, options)
+        learner = partial(learn_superwords, SuperwordSettings.checked(settings, **chosen_limits))
+    learn = partial(learner, settings, inspect_counts, inspect_sizes, workers=threads, report=work["report"])
     if isinstance(inputs, Counts):
         check_symbols(symbols, inputs.header.settings)
         return learn(inputs, keep=True)
     if symbols is not None:
         options["pattern"] = symbols.pattern(options["pattern"])
-    count_settings = CountSettings.checked(**chosen(SplitSettings, options) | {"special_tokens": specials})
+    count_settings = CountSettings.checked(**chosen(RunSettings, options) | {"special_tokens": specials})
     check_symbols(symbols, count_settings)
     contents, found = open_inputs(inputs, options)
     if counts_file is not None and counts_file.resumes:

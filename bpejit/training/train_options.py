@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from bpejit import arguments
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
-from bpejit.counting.count_options import Memory, SplitSettings
+from bpejit.counting.count_options import Memory, RunSettings, SplitSettings, SuperwordChoice
 from bpejit.engines.work_options import ProgressOption, Work, Workers
 from bpejit.errors import TrainingError
 from bpejit.options import Option
@@ -71,11 +71,43 @@ class MergeOptions(MergeChoices, total=False):
     ]
 
 
-class LearningOptions(MergeOptions, SymbolOptions, TransformersSettings, total=False):
+class SuperwordLimits(TypedDict, total=False):
+    """How far words and superwords are merged."""
+
+    transition: Annotated[
+        int | None,
+        Option(
+            None,
+            """With `superwords="super"`: the size of the vocabulary at which merges of words end and those of superwords begin.
+            By default seven eighths of `vocab_size`.""",
+            "Size of the vocabulary before superwords are added.",
+            value="size",
+            shown="7/8 of --vocab-size",
+            section="Algorithm",
+        ),
+    ]
+    max_words: Annotated[
+        int | None,
+        Option(
+            None,
+            "With `superwords`: maximum number of words in a token.",
+            "Most words in a superword.",
+            shown="unlimited",
+            section="Algorithm",
+        ),
+    ]
+
+
+def default_transition(vocab_size: int) -> int:
+    """Return the size of a vocabulary at which superwords begin: a share between those of SuperBPE, 78 and 90 %."""
+    return vocab_size * 7 // 8
+
+
+class LearningOptions(SuperwordLimits, MergeOptions, SymbolOptions, TransformersSettings, total=False):
     """What training from counts takes besides the counts."""
 
 
-class ModelOptions(SplitSettings, LearningOptions, ReadingOptions, Sampling, Memory, Work, total=False):
+class ModelOptions(RunSettings, LearningOptions, ReadingOptions, Sampling, Memory, Work, total=False):
     """The options of training that concern the model."""
 
 
@@ -145,7 +177,7 @@ class ExplainOptions(
     """The options of `explain`."""
 
 
-class CountsTraining(LearningOptions, Workers, ProgressOption, total=False):
+class CountsTraining(LearningOptions, SuperwordChoice, Workers, ProgressOption, total=False):
     """The options of `train_from_counts`."""
 
 

@@ -159,7 +159,7 @@ STEPS = """
     from bpejit.kernels.counting import interning
 
     counting.INITIAL_SLOTS = 512
-    find, steps = interning._find, 0
+    find, steps = interning.find_slot, 0
 
     def counted(table, low, high, word, *others):
         global steps
@@ -173,7 +173,7 @@ STEPS = """
         return counter.table()
 
     tables = [made(10_000 * number) for number in range(4)]
-    interning._find = counted
+    interning.find_slot = counted
     for n in (1, 2, 4):
         steps = 0
         assert len(counting.merge_tables(tables[:n])) == 5000 * n

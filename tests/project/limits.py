@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_210,
-    "package lines of code": 44_769,
-    "package tokens": 435_603,
+    "package lines": 73_853,
+    "package lines of code": 45_209,
+    "package tokens": 439_898,
     "tokens in a line of code": 9.73,
-    "package modules": 339,
+    "package modules": 342,
     "cli lines": 4_140,
     "cli modules": 19,
     "layers": 21,

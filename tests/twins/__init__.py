@@ -16,6 +16,7 @@ from twins import (
     records,
     splitting,
     subwords,
+    superwords,
     symbols,
     training,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "records",
     "splitting",
     "subwords",
+    "superwords",
     "symbols",
     "training",
 ]

@@ -233,18 +233,25 @@ def merge_some(
     rule: str = "greatest-bytes",
     threshold: int = 1,
     max_bytes: int | None = None,
+    sizes: list[int] | None = None,
+    refuses: Callable[[bytes], bool] = lambda token: False,
 ) -> list[tuple[int, int, int]]:
     """Merge the best pair in all words until there are `n_tokens` tokens or no pair is left. Modifies words and tokens.
+
+    `max_bytes` limits the bytes of a token, or the sum of other `sizes` of tokens, which are modified; `refuses` says of the
+    bytes of a token whether it is not made.
 
     The words that contain the merged pair are counted again for each merge. Returns left id, right id and count of each merge.
     """
     merges = []
     counts = count_adjacent(words)
+    sizes = [len(token) for token in tokens] if sizes is None else sizes
     while len(tokens) < n_tokens:
         allowed = {
             pair: count
             for pair, count in counts.items()
-            if count >= threshold and (max_bytes is None or len(tokens[pair[0]] + tokens[pair[1]]) <= max_bytes)
+            if count >= threshold and (max_bytes is None or sizes[pair[0]] + sizes[pair[1]] <= max_bytes)
+            if not refuses(tokens[pair[0]] + tokens[pair[1]])
         }
         if not allowed:
             break
@@ -258,6 +265,7 @@ def merge_some(
                     for pair in pairwise(part):
                         counts[pair] = counts.get(pair, 0) + change
         tokens.append(tokens[best[0]] + tokens[best[1]])
+        sizes.append(sizes[best[0]] + sizes[best[1]])
     return merges
 
 

@@ -43,7 +43,7 @@ _NOT_SHORT = np.uint64(1 << 63)  # this bit is only set in tags
 
 
 @inline
-def _find(table, low, high, word, text, start, arena):
+def find_slot(table, low, high, word, text, start, arena):
     """Probe from `word`, and return the first word of the slot of a key, or of the free slot to insert it."""
     while True:
         if table[word + TWO] == ZERO:
@@ -57,7 +57,7 @@ def _find(table, low, high, word, text, start, arena):
 @inline
 def _add(table, arena, state, low, high, word, text, start, count):
     """Add `count` to a key, probing from `word`. Return False if the key is new and long, and the arena is full."""
-    word = _find(table, low, high, word, text, start, arena)
+    word = find_slot(table, low, high, word, text, start, arena)
     if table[word + TWO] == ZERO:
         if high >= LONG_TAG:
             length = high & _LENGTH
