@@ -256,7 +256,7 @@ class Codec:
         def run(part: range, workspace: Workspace) -> Array:
             return self.encoder.encode_part(data, part, workspace, plain)
 
-        return self._watched(encode_parts(run, self.workspace, parts_of(plain, data, n_threads), data, n_threads))
+        return self.watched(encode_parts(run, self.workspace, parts_of(plain, data, n_threads), data, n_threads))
 
     def count(self, text: str | bytes, *special: SpecialChoice | None) -> int:
         """Return the number of ids of a text; the options are the same as for `encode`."""
@@ -268,10 +268,11 @@ class Codec:
         with self.workspace() as workspace:
             if len(text) <= TEXT_BYTES:
                 data = encode_utf8(text) if isinstance(text, str) else text
-                return self._watched(self.encoder.encode(data, workspace, splitter)).size
-            return sum(self._watched(ids).size for ids in self.encoder.blocks(text, workspace, splitter))
+                return self.watched(self.encoder.encode(data, workspace, splitter)).size
+            return sum(self.watched(ids).size for ids in self.encoder.blocks(text, workspace, splitter))
 
-    def _watched(self, ids: Array) -> Array:
+    def watched(self, ids: Array) -> Array:
+        """Return ids after a check for carriage returns."""
         if self.carriage_returns is not None:
             self.carriage_returns.check(ids)
         return ids
@@ -281,7 +282,7 @@ class Codec:
         given, splitter = self._batch(texts, special)
 
         def run(workspace: Workspace, part: range) -> Array:
-            return self.encoder.count_batch(given, workspace, splitter, part, use_ids=self._watched)
+            return self.encoder.count_batch(given, workspace, splitter, part, use_ids=self.watched)
 
         parts, n_threads = divide(given, num_threads, [])
         return np.concatenate(self._run_parts(run, parts, n_threads))
@@ -295,7 +296,7 @@ class Codec:
 
         def run(workspace: Workspace, part: range) -> EncodedBatch:
             batch = self.encoder.encode_batch(given, workspace, splitter, part)
-            self._watched(batch.ids)
+            self.watched(batch.ids)
             return batch
 
         long = long_texts(given, num_threads)

@@ -6,7 +6,7 @@ All of them compare what they cut with the encoding of the cut text itself, sinc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,11 +18,12 @@ from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.encoder import prepared
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import characters
+from bpejit.encoding.restarts import ahead_of
 from bpejit.encoding.workspace import TEXT_BYTES
 from bpejit.errors import OptionError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK
 from bpejit.splitting import Splitter
-from bpejit.utf8 import encode_utf8, is_utf8
+from bpejit.utf8 import code_points, encode_utf8, has_surrogates, is_utf8, utf8_widths
 
 _LEAST_STEP = 1 << 10
 """Characters or bytes that are read at a time, at least."""
@@ -40,6 +41,10 @@ _UNIT_ENDS = {"line": re.compile(r"\n"), "paragraph": re.compile(r"\n\s*\n")}
 """What ends a unit of a text, if that is not a pre-token."""
 
 UNITS = (*_UNIT_ENDS, "pretoken")
+
+
+_MOST_UNITS = 8
+"""Units after a cut that are counted together."""
 
 
 class Truncated(NamedTuple):
@@ -170,26 +175,22 @@ def chunk(
 ) -> list[TextPiece]:
     """Return the pieces of a text (see `bpejit.Tokenizer.chunk`)."""
 
-    def count(first: int, after: int) -> int:
-        return codec.count_by(text[bounds[first] : bounds[after]], splitter)
-
-    def sizes() -> Array:
-        units = [text[start:stop] for start, stop in pairwise(bounds)]
-        with codec.workspace() as workspace:
-            return codec.encoder.count_batch(units, workspace, splitter, range(len(units)), use_ids=len)
-
     def is_piece(first: int) -> Callable[[int], bool]:
-        return lambda after: count(first, after) <= max_tokens
+        return lambda after: counts.of(first, after) <= max_tokens
 
     def is_repeated(after: int) -> Callable[[int], bool]:
-        return lambda n: count(after - n, after) <= overlap and count(after - n, after + 1) <= max_tokens
+        return lambda n: counts.of(after - n, after) <= overlap and counts.of(after - n, after + 1) <= max_tokens
 
     max_tokens, overlap = min(max_tokens, MAX_TEXT_BYTES), min(overlap, MAX_TEXT_BYTES)  # within int64
     bounds = _unit_bounds(text, at, splitter)
-    for index in np.flatnonzero(sizes() > max_tokens)[::-1].tolist():
+    sizes = _counted(codec, text, pairwise(bounds), splitter)
+    long = np.flatnonzero(sizes > max_tokens)
+    for index in long[::-1].tolist():
         unit = text[bounds[index] : bounds[index + 1]]
         bounds[index + 1 : index + 1] = _character_cuts(codec, unit, bounds[index], max_tokens, splitter)
-    sums = starts_of(sizes())
+    if long.size:
+        sizes = _counted(codec, text, pairwise(bounds), splitter)
+    sums, counts = starts_of(sizes), _Counts(codec, text, bounds, sizes, splitter)
     pieces: list[TextPiece] = []
     done = repeated = 0
     last = len(bounds) - 1
@@ -198,12 +199,126 @@ def chunk(
         guess = int(np.searchsorted(sums, sums[first] + max_tokens, side="right")) - 1
         after = _last_fitting(is_piece(first), done + 1, guess, last)
         start = bounds[first]
-        pieces.append(TextPiece(text[start : bounds[after]], bounds[done] - start, count(first, after)))
+        pieces.append(TextPiece(text[start : bounds[after]], bounds[done] - start, counts.of(first, after)))
         done, repeated = after, 0
         if overlap and after < last:
             guess = after - int(np.searchsorted(sums, sums[after] - overlap))
             repeated = _last_fitting(is_repeated(after), 0, guess, after - first)
     return pieces
+
+
+def _counted(
+    codec: Codec,
+    text: str,
+    ranges: Iterable[tuple[int, int]],
+    splitter: AnySplitter,
+) -> Array:
+    """Return the number of ids of each of several parts of a text, as int64 [parts]."""
+    parts = [text[start:stop] for start, stop in ranges]
+    distinct = list(dict.fromkeys(parts))
+    with codec.workspace() as workspace:
+        found = codec.encoder.count_batch(
+            distinct,
+            workspace,
+            splitter,
+            range(len(distinct)),
+            use_ids=codec.watched,
+        )
+    known = dict(zip(distinct, found.tolist(), strict=True))
+    return np.fromiter(map(known.__getitem__, parts), np.int64, len(parts))
+
+
+class _Counts:
+    """The numbers of ids of adjacent units of a text together; most of these are not encoded again.
+
+    Where text may be cut between two units (see `kernels.splitting.spans.find_cut`), what follows is encoded like a text of its
+    own, and what is before like all of the text, if a character follows. So there are as many ids between two cuts as in the
+    whole text, and only the units before the first cut and after the last one are counted by themselves.
+
+    Parameters
+    ----------
+    codec : Codec
+    text : str
+    bounds : list of int
+        Where the units begin, and where the last one ends.
+    sizes : int64 [units]
+        Their numbers of ids.
+    splitter : Splitter or TextPipeline
+    """
+
+    def __init__(
+        self,
+        codec: Codec,
+        text: str,
+        bounds: list[int],
+        sizes: Array,
+        splitter: AnySplitter,
+    ) -> None:
+        self._codec = codec
+        self._text = text
+        self._bounds = bounds
+        self._splitter = splitter
+        is_cut, self._before = _find_cuts(codec, text, bounds, splitter)
+        index = np.arange(len(bounds))
+        # The last cut before each position, and the first one from there on.
+        previous = np.concatenate([[0], np.maximum.accumulate(np.where(is_cut, index, 0))[:-1]])
+        self._following = np.minimum.accumulate(np.where(is_cut, index, index.size)[::-1])[::-1]
+        # The number of ids between the last cut and each position, or -1.
+        self._rest = np.where(index - previous <= _MOST_UNITS, np.concatenate([[0], sizes]), -1)
+        several = np.flatnonzero((index - previous > 1) & (self._rest >= 0)).tolist()
+        ranges = ((bounds[previous[stop]], bounds[stop]) for stop in several)
+        self._rest[several] = _counted(codec, text, ranges, splitter)
+        self._previous = previous
+        self._heads: dict[int, int] = {}
+
+    def of(self, first: int, after: int) -> int:
+        """Return the number of ids of the units from `first` to `after`, which is greater."""
+        start = int(self._following[first])
+        stop = int(self._previous[after])
+        rest = int(self._rest[after])
+        if start > stop or rest < 0:
+            return self._codec.count_by(self._text[self._bounds[first] : self._bounds[after]], self._splitter)
+        return self._head(first, start) + int(self._before[stop] - self._before[start]) + rest
+
+    def _head(self, first: int, cut: int) -> int:
+        """Return the number of ids before a cut in a text that begins with a unit."""
+        if first < cut and first not in self._heads:
+            middle = self._bounds[cut]
+            data = self._text[self._bounds[first] : middle].encode()
+            ahead = self._text[middle : middle + ahead_of(self._splitter)].encode()
+            with self._codec.workspace() as workspace:
+                ids = self._codec.encoder.encode_before(data + ahead, len(data), workspace, self._splitter)
+            self._heads[first] = ids.size
+        return self._heads.get(first, 0)
+
+
+def _find_cuts(
+    codec: Codec,
+    text: str,
+    bounds: list[int],
+    splitter: AnySplitter,
+) -> tuple[Array, Array]:
+    """Return at which of the bounds text may be cut, as bool, and the numbers of ids before these, as int64.
+
+    It is the first one alone if the tokenizer changes the text, or its pattern has no automaton.
+    """
+    is_cut = np.zeros(len(bounds), bool)
+    before = np.zeros(len(bounds), np.int64)
+    is_cut[0] = True
+    if codec.model.symbols is not None or has_surrogates(text):
+        return is_cut, before
+    given = text.encode()
+    data, plain = prepared(given, splitter)
+    if data != given or not isinstance(plain, Splitter) or plain.automaton is None:
+        return is_cut, before
+    points = code_points(text)
+    inner = np.array(bounds[1:-1], np.int64)
+    ends = starts_of(utf8_widths(points))[inner]
+    is_cut[1:-1] = plain.are_cuts(data, points, inner, ends)
+    with codec.workspace() as workspace:
+        ids = codec.encoder.encode(data, workspace, plain)
+    before[1:-1] = np.searchsorted(np.cumsum(codec.encoder.token_lengths(ids)), ends, side="right")
+    return is_cut, before
 
 
 def _unit_bounds(text: str, at: str, splitter: AnySplitter) -> list[int]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, padded_text
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.array_addresses import addresses_of
-from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
+from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG, STRIDE
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting.automaton import SEPARATOR, SeparatedAutomaton, make_automaton, separate
@@ -100,6 +100,27 @@ class Splitter:
             return self.finder.find_end(text, lo, hi, stop)
         first = max(0, lo - self.finder.longest - 4)
         return int(spans.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
+
+    def are_cuts(self, data: bytes, points: Array, positions: Array, ends: Array) -> Array:
+        """Return which positions within a text are safe cuts, as bool [positions]. There must be an automaton.
+
+        Parameters
+        ----------
+        data : bytes
+            Valid UTF-8.
+        points : uint32 [characters]
+            Its code points.
+        positions, ends : int64 [positions]
+            The positions in characters, and in bytes: not 0, and not the end of the text.
+        """
+        assert self.automaton is not None
+        class_of, byte_class, safe = self.automaton.class_of, self.automaton.byte_class, self.automaton.safe
+        classes = np.where(points < 0x80, byte_class[points & 0x7F], class_of[points]).astype(np.int64)
+        found: Array = safe[classes[positions - 1] * self.automaton.settings[STRIDE] + classes[positions]] != 0
+        text, n_bytes = padded_text(data)
+        reach, _ = self.finder.reach(text, 0, n_bytes, n_bytes)
+        # Neither within a special token nor before one.
+        return found & (np.maximum.accumulate(reach)[ends] <= ends) if reach.size else found
 
     def blocks(self, text: Array, stops: Array, cut: int, final: bool) -> Iterator[tuple[int, Array, int]]:
         """Split a chunk of a text, or adjacent documents, each by itself, block by block.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from helpers.symbols import KINDS
 from hypothesis import given, strategies as st
 
 import bpejit
-from bpejit.arrays import starts_of
+from bpejit.arrays import padded_text, starts_of
 from bpejit.encoding import cutting
+from bpejit.encoding.codec import Codec
 from bpejit.encoding.cutting import UNITS, Truncated
 from bpejit.errors import ArgumentTypeError, CorpusError, OptionError, SpecialTokenError, TokenizerFormatError
 from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.splitting.presets import PRESETS
-from bpejit.utf8 import widths
+from bpejit.utf8 import encode_utf8, widths
 
 END = "<|s|>"
 texts = st.lists(st.sampled_from([*PIECES, END, "<|s", "the", "ing ", "\ud83d", "\ude00"]), max_size=small(12, 6)).map("".join)
@@ -181,6 +183,32 @@ def spy(run, read):
         return run(workspace, automaton, text, limit, stop, *rest, **options)
 
     return called
+
+
+@given(text=texts, data=st.data())
+def test_chunk__counts_of_units(tokenizer, text, data):
+    """Ranges of any units have as many ids as their text; positions where text may be cut are those that `find_cut` finds."""
+    text = encode_utf8(text).decode()
+    bounds = sorted({0, len(text), *data.draw(st.sets(st.integers(0, len(text))))})
+    codec, splitter = tokenizer._codec, tokenizer._codec.encoder.splitter
+    sizes = np.array([tokenizer.count(text[start:stop]) for start, stop in pairwise(bounds)], np.int64)
+    counts = cutting._Counts(codec, text, bounds, sizes, splitter)
+    for first, after in combinations(range(len(bounds)), 2):
+        assert counts.of(first, after) == tokenizer.count(text[bounds[first] : bounds[after]])
+    if splitter.automaton is not None:
+        padded, n_bytes = padded_text(f"{text}{'z' * 9}".encode())
+        ends = [len(text[:bound].encode()) for bound in bounds[1:-1]]
+        expected = [splitter.find_cut(padded, end, end, n_bytes) == end for end in ends]
+        assert cutting._find_cuts(codec, text, bounds, splitter)[0].tolist()[1:-1] == expected
+
+
+def test_chunk__encodes_a_text_few_times(gpt2, monkeypatch):
+    counted = []
+    plain = Codec.count_by
+    monkeypatch.setattr(Codec, "count_by", lambda self, text, splitter: counted.append(text) or plain(self, text, splitter))
+    pieces = gpt2.chunk("One line.\nAnother one\n" * small(5000, 50), max_tokens=50, overlap=20)
+    assert len(pieces) > small(1000, 10)
+    assert counted == []
 
 
 def test_chunk__units():

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_853,
-    "package lines of code": 45_209,
-    "package tokens": 439_898,
+    "package lines": 73_990,
+    "package lines of code": 45_297,
+    "package tokens": 440_945,
     "tokens in a line of code": 9.73,
     "package modules": 342,
     "cli lines": 4_140,
