@@ -8,6 +8,8 @@ of the model.
 from __future__ import annotations
 
 import json
+import re
+import string
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.encoding.symbol_tables import internal_ids, internal_rules
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.ranked_merges import MergeRules, find_places, make_rule_tables
+from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import (
@@ -22,14 +25,14 @@ from bpejit.kernels.encoding import (
     character_joins,
     merge_rules,
     span_encoding as kernels,
-    superword_merging,
-    symbol_parts,
+    superword_pieces,
     token_derivations,
 )
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model, special_bytes
 from bpejit.packed_tokens import pack_tokens
+from bpejit.splitting.automaton import group_rules
 
 LEAST_CHARACTERS = 512
 """Number of three-byte characters that have to be tokens for merging from characters (see `character_merging`).
@@ -39,6 +42,18 @@ GPT-2's vocabulary has 143: without this limit, a first pass over Japanese took 
 
 _LEAST_WORDS, _LEAST_SHARE = 256, 16
 """A vocabulary has superwords if at least so many merges, and at least one in so many, come before the first of them."""
+
+_KINDS = (
+    string.ascii_lowercase.encode(),
+    string.ascii_uppercase.encode(),
+    string.digits.encode(),
+    b" ",
+    b"\n\r",
+    b"\t\v\f",
+    b"'",
+    string.punctuation.replace("'", "").encode(),
+)
+"""The ASCII characters that split patterns treat alike, but for control characters."""
 
 LEAST_SENTENCE_TOKENS = 0.5
 """Share of the tokens that have to contain several three-byte characters for merging sentences together.
@@ -88,19 +103,18 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         merges, displacements = find_places(splits[(splits != 0) & (splits != token_derivations.UNREACHABLE)])
         rules = rules._replace(merges=merges, displacements=displacements)
     ids, *parts = internal_ids(model, every, splits)
-    # With superwords, merging from characters would be another way to merge words.
-    joins = _make_joins(strings, splits if increasing and first is None else None)
+    joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
     superwords: tuple[Array, ...] = (
-        *(np.zeros(1, dtype) for dtype in (np.uint64, np.uint8, np.uint32, np.uint64, np.uint64)),
-        ids[:0],
+        *(
+            np.zeros(n, dtype)
+            for n, dtype in ((1, np.uint64), (1, np.uint8), (0, np.uint32), (0, np.uint16), (0, np.uint8), (1, np.uint64))
+        ),
     )
     if first is not None:
-        inner = np.packbits(rules.byte_pairs != merge_rules.NEVER_ADJACENT, bitorder="little").view(np.uint64)
-        *later, joins_of_tokens = _later_rules(all_rules, first)
-        superwords = *later, inner, joins_of_tokens, ids
-        ids = np.arange(len(every), dtype=np.uint32)
-        parts[1][symbol_parts.DEFERS] = False
+        *later, joins_of_ids = _later_rules(all_rules, first, ids)
+        superwords = *later, *_kinds_of_bytes(rules.byte_pairs), joins_of_ids
+        ids = ids[: len(strings)]
     return EncoderTables(
         *rules,
         ids,
@@ -122,14 +136,21 @@ def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> i
     n = rules[3].size
     numbers = np.arange(n)
     is_list = model.symbols is None and not (model.ranked or model.keeps_whole or model.missing_bytes)
+    # Each merge makes another token, of tokens that were made before.
     if not is_list or not ((rules[3] == numbers).all() and (rules[2] == numbers + 256).all()):
+        return None
+    if max(model.tokens) > superword_pieces.MAX_ID or not (np.maximum(rules[0], rules[1]) < rules[2]).all():
         return None
     before, after = strings.pool[:-1], strings.pool[1:]
     joined = (before > ord(" ")) & (after == ord(" "))
     joined[strings.starts[1:-1] - 1] = False  # the last byte of a token
-    token = int(np.searchsorted(strings.starts, np.argmax(joined), side="right")) - 1
-    rank = token - 256
-    return rank if joined.any() and rank >= max(_LEAST_WORDS, n // _LEAST_SHARE) else None
+    for token in distinct(np.searchsorted(strings.starts, np.flatnonzero(joined), side="right") - 1).tolist():
+        # Not within white space, as in a no-break space before others.
+        if re.search(
+            r"\S ", strings.pool[strings.starts[token] : strings.starts[token + 1]].tobytes().decode(errors="replace")
+        ):
+            return token - 256 if token - 256 >= max(_LEAST_WORDS, n // _LEAST_SHARE) else None
+    return None
 
 
 def _first_merges(strings: ByteStrings, rules: MergeRules, first: int) -> tuple[ByteStrings, MergeRules]:
@@ -137,11 +158,12 @@ def _first_merges(strings: ByteStrings, rules: MergeRules, first: int) -> tuple[
     return strings.take(np.arange(256 + first)), (left, right, made, ranks)
 
 
-def _later_rules(rules: MergeRules, first: int) -> tuple[Array, Array, Array, Array]:
-    """Return the tables of the merges from a rank on, which becomes the rank 0."""
+def _later_rules(rules: MergeRules, first: int, ids: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the tables of the merges of ids from a rank on, which becomes the rank 0."""
     left, right, made, ranks = (column[first:] for column in rules)
     unused = np.full(1 << 16, merge_rules.NO_RANK, np.uint32)
-    tables = make_rule_tables((left, right, made, ranks - first), unused)
+    left_ids, right_ids, made_ids = (ids[column].astype(np.int32) for column in (left, right, made))
+    tables = make_rule_tables((left_ids, right_ids, made_ids, ranks - first), unused)
     # The first and the last token of each superword, of those that the first merges make.
     begins, ends = list(range(256 + first)), list(range(256 + first))
     pairs = []
@@ -150,9 +172,24 @@ def _later_rules(rules: MergeRules, first: int) -> tuple[Array, Array, Array, Ar
         begins.append(begins[before])
         ends.append(ends[after])
     joins = np.zeros(1 << max(left.size // 4 - 1, 0).bit_length(), np.uint64)  # sixteen bits for each
-    before_joins, after_joins = np.array(pairs, np.uint64).T
-    superword_merging.set_joins(before_joins, after_joins, joins)
+    before_joins, after_joins = ids[np.array(pairs).T].astype(np.uint64)
+    superword_pieces.set_joins(before_joins, after_joins, joins)
     return tables.merges, tables.displacements, tables.merged, joins
+
+
+def _kinds_of_bytes(byte_pairs: Array) -> tuple[Array, Array]:
+    """Return `super_kinds` and `super_groups`. The bytes of characters that are not ASCII are of no kind."""
+    kinds = np.zeros(256, np.uint16)
+    never = (byte_pairs == merge_rules.NEVER_ADJACENT).reshape(256, 256)
+    members = [list(text) for text in _KINDS]
+    for before in members:
+        follow = [never[np.ix_(before, after)].all() for after in members]
+        kinds[before] |= np.packbits(follow, bitorder="little")
+    for number, after in enumerate(members):
+        kinds[after] |= 1 << 8 + number
+    contexts = np.full((2, CONTEXT_SIZE, 128), 0xFF, np.uint8)
+    contexts[:, CONTEXT_BEFORE - 1], contexts[:, CONTEXT_BEFORE] = kinds[:128] & 0xFF, kinds[:128] >> 8
+    return kinds, group_rules(contexts.reshape(-1))
 
 
 def make_whole_tokens(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_990,
-    "package lines of code": 45_297,
-    "package tokens": 440_945,
-    "tokens in a line of code": 9.73,
-    "package modules": 342,
+    "package lines": 74_271,
+    "package lines of code": 45_510,
+    "package tokens": 443_272,
+    "tokens in a line of code": 9.74,
+    "package modules": 344,
     "cli lines": 4_140,
     "cli modules": 19,
     "layers": 21,

@@ -259,11 +259,6 @@ def encode_pretoken(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
     return [ids[token] for token in merge_window(data, rules)]
 
 
-def encode_superwords(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
-    """Return the ids of a pre-token, which do not depend on how the merges are divided."""
-    return encode_pretoken(data, rules, ids)
-
-
 def replace_parts(ids: list[int], first: int, parts: list[list[int]], fused: int | None) -> list[int]:
     """Return the ids of a pre-token, with those that stand for tokens without an id, which are numbered from `first` on.
 
@@ -314,6 +309,11 @@ def encode_spans(
             encoded += encode_pretoken(span, rules, ids)
         start = stop
     return encoded
+
+
+def encode_superwords(data: bytes, ends: list[int], rules: Rules, ids: list[int], specials: dict[bytes, int]) -> list[int]:
+    """Return the ids of the spans of a text, which do not depend on how the merges are divided."""
+    return encode_spans(data, ends, rules, ids, specials)
 
 
 def encode_text(

@@ -56,6 +56,7 @@ _REST_MASKS = np.array([0, 0, 0xC000, 0xC0C000, 0xC0C0C000], dtype=np.uint64)
 _REST = np.array([0, 0, 0x8000, 0x808000, 0x80808000], dtype=np.uint64)
 
 _ASCII = np.uint64(0x80)
+
 _BYTE_PAIR_WORDS = np.uint64(BYTE_PAIR_WORDS)
 _WINDOW = np.uint64(WINDOW)
 _TWO_BYTES = np.uint64(0xFFFF)
@@ -97,7 +98,7 @@ def _is_set(inner_pairs, bit):
 
 
 @inline
-def _is_boundary(inner_pairs, text, at, before, after):
+def is_boundary(inner_pairs, text, at, before, after):
     """Return True if no merge crosses the position `at` between two characters."""
     return (
         (before >= _ASCII or after >= _ASCII)
@@ -123,7 +124,7 @@ def find_fragment_end(text, start, stop, inner_pairs):
     at = start + length
     while at < stop:
         after, length = load_character(text, at, stop)
-        if _is_boundary(inner_pairs, text, at, before, after):
+        if is_boundary(inner_pairs, text, at, before, after):
             return at
         before = after
         at += length
@@ -176,7 +177,7 @@ def encode_fragments(text, start, stop, tables, workspace, out, n_out):
         end = start + length
         while end < stop:
             after, length = load_character(text, end, stop)
-            at_boundary = _is_boundary(inner_pairs, text, end, before, after)
+            at_boundary = is_boundary(inner_pairs, text, end, before, after)
             before = after
             if at_boundary:
                 break

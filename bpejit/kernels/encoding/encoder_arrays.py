@@ -39,14 +39,16 @@ class EncoderTables(NamedTuple):
     part_limits : uint32 [3]
         Fields FIRST_PART, FUSED and DEFERS.
     super_merges, super_displacements, super_merged
-        As `merges`, `displacements` and `merged`, for the last merges of a vocabulary with superwords, which begin with the
-        rank 0 (see `superword_merging`). All other tables are those of the first merges, and `ids` are internal tokens.
-    super_inner : uint64 [1024]
-        Bit set of the pairs of bytes that are adjacent in a token of the first merges.
+        As `merges`, `displacements` and `merged`, for the last merges of a vocabulary with superwords, but with ids instead of
+        internal tokens, and from the rank 0 on (see `superword_merging`). All other tables are those of the first merges.
+        `super_merged` is empty if there are no superwords.
+    super_kinds : uint16 [256]
+        The kind of each byte, one of the upper eight bits, and in the lower ones the kinds that follow it in no token of the
+        first merges.
+    super_groups : uint8 [208]
+        The same for ASCII characters, for `jit.simd.match_groups`.
     super_joins : uint64 [a power of two]
-        Bit set of the pairs of tokens of the first merges that are adjacent in a token.
-    super_ids : uint32 [tokens] or [0]
-        Id of each internal token; empty if there are no superwords.
+        Bit set of the pairs of ids of the first merges that are adjacent in a token.
     """
 
     merges: NDArray[np.uint64]
@@ -67,9 +69,9 @@ class EncoderTables(NamedTuple):
     super_merges: NDArray[np.uint64]
     super_displacements: NDArray[np.uint8]
     super_merged: NDArray[np.uint32]
-    super_inner: NDArray[np.uint64]
+    super_kinds: NDArray[np.uint16]
+    super_groups: NDArray[np.uint8]
     super_joins: NDArray[np.uint64]
-    super_ids: NDArray[np.uint32]
 
 
 class WorkspaceArrays(NamedTuple):
@@ -93,8 +95,14 @@ class WorkspaceArrays(NamedTuple):
         New pre-tokens that are merged together (see `interleaved_merging`).
     sentences : uint32 [SENTENCE_WORDS]
         New sentences that are merged together, and their ids (see `sentence_merging`).
-    fragments : uint64 [FRAGMENT_WORDS * MAX_FRAGMENTS]
-        The next fragments of a pre-token of several words (see `superword_merging`).
+    words, run_words : uint32 [MAX_WORDS]
+        The ends of the next words, and their number up to the end of each pre-token (see `superword_merging`).
+    pieces : uint64 [PIECE_WORDS * MAX_PIECES]
+        The next pieces of several tokens.
+    piece_slots : uint64 [4 * PIECE_SLOTS]
+        The cache of pieces of three to five tokens.
+    run_stops : uint64 [RECENT_SPANS]
+        As `recent_stops`, which has the ends of words, for pre-tokens of several words.
     scratch : uint32
         Scratch space for merging.
     ends : uint32
@@ -120,7 +128,11 @@ class WorkspaceArrays(NamedTuple):
     batch: NDArray[np.uint64]
     deferred: NDArray[np.uint64]
     sentences: NDArray[np.uint32]
-    fragments: NDArray[np.uint64]
+    words: NDArray[np.uint32]
+    run_words: NDArray[np.uint32]
+    pieces: NDArray[np.uint64]
+    piece_slots: NDArray[np.uint64]
+    run_stops: NDArray[np.uint64]
     scratch: NDArray[np.uint32]
     ends: NDArray[np.uint32]
     recent_stops: NDArray[np.uint64]

@@ -34,7 +34,8 @@ N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `text_encoding`
 SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `text_encoding`
 N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `long_pretokens`, also for N_SEEN
 SENTENCE_PAUSE = 18  # see `sentence_merging`
-PROGRESS_SIZE = 19
+N_OPEN = 19  # see `superword_merging`
+PROGRESS_SIZE = 20
 
 SLOT_WORDS = 4
 
@@ -155,7 +156,7 @@ def move_slots(slots, larger):
 
 
 @inline
-def _pack_ids(ids, begin, n_ids):
+def pack_ids(ids, begin, n_ids):
     """Return words 2 and 3 of a slot that holds up to four ids."""
     first = np.uint64(ids[begin])
     second = (n_ids - ONE) << COUNT_SHIFT
@@ -213,7 +214,7 @@ def insert_pretoken(workspace, home, slot, low, high, out, begin, end):
     slots[slot] = low
     slots[slot + ONE] = high
     if n_ids <= FOUR:
-        slots[slot + TWO], slots[slot + THREE] = _pack_ids(out, begin, n_ids)
+        slots[slot + TWO], slots[slot + THREE] = pack_ids(out, begin, n_ids)
     else:
         record, offset = reserve_record(workspace.arena, progress, record_bytes(n_ids))
         write_ids(workspace.arena, offset, out, begin, n_ids)

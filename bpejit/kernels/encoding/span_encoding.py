@@ -12,7 +12,7 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 4. Any other one with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
 5. Any other one is merged by itself (see `bpe`).
 
-With a vocabulary of superwords, all are encoded word by word first (see `superword_merging`).
+With a vocabulary of superwords, the spans are words (see `superword_merging`).
 
 The ids are inserted into the cache, except for a long pre-token that is merged from characters, or has many short fragments.
 It is inserted at its second occurrence.
@@ -83,7 +83,6 @@ from bpejit.kernels.encoding.pretoken_cache import (
 )
 from bpejit.kernels.encoding.row_merging import ROWS_WORDS
 from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
-from bpejit.kernels.encoding.superword_merging import encode_superwords
 from bpejit.kernels.encoding.symbol_parts import DEFERS, replace_parts
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
@@ -193,11 +192,7 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         stop = start + length
         end, position = n_out, start
         is_sentence = False
-        if tables.super_ids.size > 0:
-            end, position = encode_superwords(text, start, stop, tables, workspace, out, n_out), stop
-            is_sentence = length > SHORT_KEY
-            slot, found = find_cache_slot(workspace, low, high, home) if length <= SHORT_KEY else (slot, found)
-        elif merged != NOT_MERGED:
+        if merged != NOT_MERGED:
             end, position = copy_merged(workspace.sentences, merged, out, n_out), stop
             is_sentence = length > SHORT_KEY
         elif (
@@ -279,7 +274,7 @@ def encode_spans(text, ends, tables, workspace, out):
     workspace : WorkspaceArrays, in-out
         `workspace.progress` holds the position: spans NEXT_SPAN to N_SPANS are encoded, the first of them starts at
         NEXT_START, and ids are written from `out[N_OUT]`. These fields are updated. If N_DOCUMENTS is not
-        0, `workspace.recent_stops` receives the end of the ids of each span.
+        0, or there are superwords, `workspace.recent_stops` receives the end of the ids of each span.
     out : uint32[:], out
 
     Returns
@@ -301,7 +296,7 @@ def encode_spans(text, ends, tables, workspace, out):
     start = np.uint64(progress[NEXT_START])
     span = np.uint64(progress[NEXT_SPAN])
     n_spans = np.uint64(progress[N_SPANS])
-    records_stops = progress[N_DOCUMENTS] > 0
+    records_stops = progress[N_DOCUMENTS] > 0 or tables.super_merged.size > 0
     can_defer = workspace.scratch.size >= ROWS_WORDS and tables.part_limits[DEFERS] > 0
     merges_sentences = tables.merges_sentences[0] > 0 and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
     status = DONE

@@ -1,232 +1,124 @@
-"""Encode a pre-token of several words with a vocabulary whose last merges join words (*superwords*).
+"""Encode with a vocabulary whose last merges join words (*superwords*).
 
 A merge of lower rank comes first. So the merges from some rank on begin when no pair of the others is left, and if each token
-is made by one merge, they make no pair of the others again. Whatever the rank, a pre-token is thus encoded in two steps:
+is made by one merge, of tokens that earlier merges make, they make no pair of the others again. Whatever the rank, a pre-token
+is thus encoded in two steps:
 
-1. With the first merges alone it falls into fragments, between bytes that are adjacent in none of their tokens (see
-   `merge_rules`). If the other merges begin with the first one that joins words, most fragments are words. They share the cache
-   of pre-tokens, under keys of their own, since a pre-token of one word may have other ids.
+1. With the first merges alone it falls into fragments, between characters that are adjacent in none of their tokens (see
+   `merge_rules` and `boundary_filter`). If the other merges begin with the first one that joins words, most fragments are
+   words. They are encoded like the pre-tokens of any other vocabulary, through the cache.
 2. The tokens of all fragments are merged by the other merges. They fall into short pieces, between tokens that are adjacent in
-   no superword: `super_joins` is a bit set of the pairs that are.
+   no superword: `super_joins` is a bit set of the pairs that are. Pieces of three to five tokens have a cache of their own,
+   and those of two are merged by one lookup.
+
+The words of some pre-tokens, or of a part of one, are encoded together. If a piece may continue after them, its tokens stay at
+the end of the output until the next words have been encoded.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import prefetch
-from bpejit.kernels.common.keys import short_key
-from bpejit.kernels.constants import EIGHT, LAST_BIT, LOW_BYTE, ONE, SHORT_KEY, SIX, THREE, TWO, ZERO
-from bpejit.kernels.encoding.bpe import SCAN_BYTES, encode_pretoken, merge_ranked
-from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank
-from bpejit.kernels.encoding.pretoken_cache import (
-    copy_ids,
-    find_cache_slot,
-    find_home_slot,
-    insert_pretoken,
+from bpejit.kernels.constants import DONE, NEED_SCRATCH, ONE, ZERO
+from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
+from bpejit.kernels.encoding.pretoken_cache import N_DOCUMENTS, N_OPEN, N_OUT, N_SPANS, NEEDED_BYTES, NEXT_SPAN, NEXT_START
+from bpejit.kernels.encoding.span_encoding import encode_spans
+from bpejit.kernels.encoding.superword_pieces import (
+    LAST_PIECE,
+    PIECE_WORDS,
+    SuperRules,
+    copy_tokens,
+    encode_piece,
+    find_pieces,
 )
-from bpejit.kernels.encoding.windowed_merging import (
-    END_OF_LIST,
-    FANOUT,
-    LIST_START,
-    SCRATCH_EXTRA,
-    SCRATCH_TOO_SMALL,
-    SCRATCH_WORDS,
-    WINDOW,
-    merge_list,
-)
+from bpejit.kernels.encoding.superword_words import find_words
+from bpejit.kernels.encoding.windowed_merging import SCRATCH_EXTRA, SCRATCH_WORDS
 
-
-class SuperRules(NamedTuple):
-    """The later merges, with the names of `EncoderTables`: their rules, and the ids of all tokens."""
-
-    merges: NDArray[np.uint64]
-    displacements: NDArray[np.uint8]
-    merged: NDArray[np.uint32]
-    ids: NDArray[np.uint32]
-
-
-FRAGMENT_TAG = np.uint64(1 << 60)
-"""Bit of the second word of a key, beside the length: the ids are those of the first merges."""
-
-FRAGMENT_WORDS = 4
-"""Words of `WorkspaceArrays.fragments` for each fragment: the key, 0 for a long one, its home slot, and its end in the text."""
-
-MAX_FRAGMENTS = 64
-
-_FRAGMENTS, _WORDS = np.uint64(MAX_FRAGMENTS), np.uint64(FRAGMENT_WORDS)
-_LIST = np.uint64(LIST_START)
-_BLOCK = np.uint64(FANOUT - 1)
-_WINDOW = np.uint64(WINDOW)
-_SCAN = np.uint64(SCAN_BYTES)
-_TOKEN_BITS, _BIT_SHIFT = np.uint64(21), np.uint64(24)
-_FACTOR = np.uint64(0x2C_9277)  # of 22 bits, so that products do not overflow
+_PIECE_WORDS, _LAST_STOP = np.uint64(PIECE_WORDS), np.uint64(RECENT_SPANS - 1)
 
 
 @inline
-def _find_fragments(text, start, stop, tables, workspace):
-    """Write the keys of the next fragments to `workspace.fragments`, and prefetch their slots; return their number."""
-    inner = tables.super_inner
-    fragments = workspace.fragments
-    slots = workspace.slots
-    n = ZERO
-    while start < stop and n < _FRAGMENTS:
-        at = start + ONE
-        pair = np.uint64(text[start])
-        while at < stop:
-            pair = (pair & LOW_BYTE) << EIGHT | np.uint64(text[at])
-            if inner[pair >> SIX] >> (pair & LAST_BIT) & ONE == ZERO:
-                break
-            at += ONE
-        low = high = home = ZERO
-        if at - start <= SHORT_KEY:
-            low, high = short_key(text, start, at - start)
-            high |= FRAGMENT_TAG
-            home = find_home_slot(slots, low, high)
-            prefetch(slots, home)
-        fragment = n * _WORDS
-        fragments[fragment] = low
-        fragments[fragment + ONE] = high
-        fragments[fragment + TWO] = home
-        fragments[fragment + THREE] = at
-        start = at
-        n += ONE
-    return n
+def _merge_words(tables, workspace, out, begin, n_open, end, first_run, n_ended):
+    """Merge the tokens `out[begin:end]` of the pre-tokens from `first_run` on; return the new `begin` and `n_open`.
 
-
-@inline
-def _encode_fragments(text, start, n, tables, workspace, out, n_out):
-    """Write the tokens of fragments by the first merges; return the new `n_out`, or SCRATCH_TOO_SMALL."""
-    fragments = workspace.fragments
-    fragment = ZERO
-    last = n * _WORDS
-    while fragment < last:
-        low, high = fragments[fragment], fragments[fragment + ONE]
-        home, stop = fragments[fragment + TWO], fragments[fragment + THREE]
-        slot, found = find_cache_slot(workspace, low, high, home) if high != ZERO else (home, False)
-        if found:
-            n_out = copy_ids(workspace, slot, out, n_out)
-        else:
-            end = encode_pretoken(text, start, stop - start, tables, workspace.scratch, out, n_out, _WINDOW)
-            if end == SCRATCH_TOO_SMALL:
-                return SCRATCH_TOO_SMALL
-            if high != ZERO:
-                insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
-            n_out = end
-        start = stop
-        fragment += _WORDS
-    return n_out
-
-
-def set_joins(left, right, joins):
-    """Set the bits of pairs of tokens, uint64 [n] each, in a bit set, uint64 [a power of two]."""
-    bits = (left << _TOKEN_BITS | right) * _FACTOR >> _BIT_SHIFT & np.uint64(64 * joins.size - 1)
-    np.bitwise_or.at(joins, bits >> SIX, ONE << (bits & LAST_BIT))
-
-
-@inline
-def _are_joined(joins, left, right):
-    """Return True if two tokens may be adjacent in a superword."""
-    bit = (left << _TOKEN_BITS | right) * _FACTOR >> _BIT_SHIFT & ((np.uint64(joins.size) << SIX) - ONE)
-    return joins[bit >> SIX] >> (bit & LAST_BIT) & ONE != ZERO
-
-
-@inline
-def _merge_tokens(rules, scratch, out, begin, n, n_out):
-    """Merge the tokens `out[begin:begin + n]`, and write their ids to `out[n_out:]`; return the new `n_out`."""
-    ranks = _LIST + (n << TWO)
-    for i in range(n):
-        token = np.uint64(out[begin + np.uint64(i)])
-        scratch[np.uint64(i)] = token
-        if np.uint64(i) + ONE < n:
-            scratch[ranks + np.uint64(i)] = find_rank(rules, token, np.uint64(out[begin + np.uint64(i) + ONE]))
-    return merge_ranked(rules, scratch, ranks, n, out, n_out)
-
-
-@inline
-def _merge_list(rules, scratch, out, begin, n, n_out):
-    """Do the same for many tokens."""
-    ranks = (_LIST + THREE * n + _BLOCK) & ~_BLOCK
-    for i in range(n):
-        at = np.uint64(i)
-        token = np.uint64(out[begin + at])
-        node = _LIST + at * THREE
-        is_last = at + ONE == n
-        scratch[node] = token
-        scratch[node + ONE] = at - ONE if at > ZERO else END_OF_LIST
-        scratch[node + TWO] = END_OF_LIST if is_last else at + ONE
-        scratch[ranks + at] = NO_RANK if is_last else find_rank(rules, token, np.uint64(out[begin + at + ONE]))
-    merge_list(rules, scratch, ranks, n)
-    at = ZERO
-    while at != END_OF_LIST:
-        node = _LIST + at * THREE
-        out[n_out] = rules.ids[scratch[node]]
-        n_out += ONE
-        at = np.uint64(scratch[node + TWO])
-    return n_out
+    The first `n_open` tokens are known to belong to one piece, and so are those that are returned.
+    """
+    rules = SuperRules(tables.super_merges, tables.super_displacements, tables.super_merged)
+    pieces, run_stops = workspace.pieces, workspace.run_stops
+    recent_stops, run_words = workspace.recent_stops, workspace.run_words
+    records_stops = workspace.progress[N_DOCUMENTS] > 0
+    n_out = at = begin
+    run = n_stops = ZERO
+    n_words = LAST_PIECE + ONE
+    while n_words > LAST_PIECE:
+        n_words, begin, run = find_pieces(rules, tables.super_joins, workspace, out, begin, n_open, end, run, n_ended)
+        n_open = piece = ZERO
+        while piece <= n_words:
+            is_last = piece == n_words
+            following = begin if is_last else pieces[piece]
+            while records_stops and n_stops < run:
+                stop = recent_stops[np.uint64(run_words[n_stops]) - ONE]
+                if stop > following:
+                    break
+                run_stops[first_run + n_stops & _LAST_STOP] = stop - at + n_out
+                n_stops += ONE
+            n_out = copy_tokens(out, at, following, n_out)
+            at = following
+            if not is_last:
+                n_out = encode_piece(rules, workspace, out, piece, n_out)
+                at += pieces[piece + ONE]
+            piece += _PIECE_WORDS
+    copy_tokens(out, begin, end, n_out)
+    return n_out, end - begin
 
 
 @kernel
-def encode_superwords(text, start, stop, tables, workspace, out, n_out):
-    """Encode a pre-token.
+def encode_superwords(text, ends, tables, workspace, out):
+    """Encode the spans of a text.
 
     Parameters
     ----------
-    text : uint8[:], in
-        Readable 16 bytes past the pre-token.
-    start, stop : uint64
-        At least one byte, less than 2**31.
+    text, ends, workspace, out
+        As those of `encode_spans`. If the text consists of documents, `workspace.run_stops` receives the ends of the ids.
     tables : EncoderTables, in
-        With `super_ids`.
-    workspace : WorkspaceArrays, in-out
-        The cache and the scratch space.
-    out : uint32[:], out
-        Ids are written to `out[n_out:]`, which must have space for one per byte.
-    n_out : uint64
+        With rules of later merges.
 
     Returns
     -------
-    uint64
-        The new `n_out`, or SCRATCH_TOO_SMALL.
+    int
+        As `encode_spans`; after NEED_SPACE and NEED_SCRATCH, progress[N_OPEN] of the ids belong to a piece that may continue.
 
     Notes
     -----
-    A lookup for each fragment, and O(n log n) for n tokens of fragments. The size of `out` is not checked.
+    A probe for each word and each piece, and O(n log n) for n tokens of a piece. The spans are not checked.
     """
-    end = n_out
-    begin = start
-    while begin < stop:
-        n = _find_fragments(text, begin, stop, tables, workspace)
-        end = _encode_fragments(text, begin, n, tables, workspace, out, end)
-        if end == SCRATCH_TOO_SMALL:
-            return SCRATCH_TOO_SMALL
-        begin = workspace.fragments[n * _WORDS - ONE]
-    scratch = workspace.scratch
-    if (end - n_out) * np.uint64(SCRATCH_WORDS) + np.uint64(SCRATCH_EXTRA) > np.uint64(scratch.size):
-        return SCRATCH_TOO_SMALL
-    rules = SuperRules(tables.super_merges, tables.super_displacements, tables.super_merged, tables.super_ids)
-    joins = tables.super_joins
-    begin = n_out
-    while begin < end:
-        at = begin + ONE
-        left = np.uint64(out[begin])
-        while at < end:
-            right = np.uint64(out[at])
-            if not _are_joined(joins, left, right):
-                break
-            left = right
-            at += ONE
-        n = at - begin
-        if n == ONE:
-            out[n_out] = tables.super_ids[out[begin]]
-            n_out += ONE
-        elif n <= _SCAN:
-            n_out = _merge_tokens(rules, scratch, out, begin, n, n_out)
-        else:
-            n_out = _merge_list(rules, scratch, out, begin, n, n_out)
-        begin = at
-    return n_out
+    progress = workspace.progress
+    run, n_runs = np.uint64(progress[NEXT_SPAN]), np.uint64(progress[N_SPANS])
+    start, n_out = np.uint64(progress[NEXT_START]), np.uint64(progress[N_OUT])
+    n_open = np.uint64(progress[N_OPEN]) if start > ZERO else ZERO
+    status = DONE
+    while run < n_runs:
+        n_words, n_ended = find_words(text, start, ends, run, n_runs, tables, workspace)
+        progress[NEXT_SPAN] = 0
+        progress[N_SPANS] = np.int64(n_words)
+        status = encode_spans(text, workspace.words, tables, workspace, out)
+        end = np.uint64(progress[N_OUT])
+        n_new = end - n_out + n_open
+        if status == DONE and n_new * np.uint64(SCRATCH_WORDS) + np.uint64(SCRATCH_EXTRA) > np.uint64(workspace.scratch.size):
+            progress[NEEDED_BYTES] = np.int64(n_new)
+            status = NEED_SCRATCH
+        if status != DONE:
+            # These words are encoded again by the next call.
+            progress[NEXT_START] = np.int64(start)
+            progress[N_OUT] = np.int64(n_out)
+            break
+        start = np.uint64(progress[NEXT_START])
+        n_out, n_open = _merge_words(tables, workspace, out, n_out - n_open, n_open, end, run, n_ended)
+        n_out += n_open
+        progress[N_OUT] = np.int64(n_out)
+        run += n_ended
+    progress[N_OPEN] = np.int64(n_open)
+    progress[NEXT_SPAN] = np.int64(run)
+    progress[N_SPANS] = np.int64(n_runs)
+    return status

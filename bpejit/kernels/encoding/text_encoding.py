@@ -25,6 +25,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     SEPARATOR_ID,
 )
 from bpejit.kernels.encoding.span_encoding import encode_spans
+from bpejit.kernels.encoding.superword_merging import encode_superwords
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.automaton_runner import NEED_CALL, POSITION
 from bpejit.kernels.splitting.spans import MIN_ENDS, split_spans
@@ -98,7 +99,7 @@ def split_documents(text, pattern, workspace):
     # For a group of several documents, so that `recent_stops` retains the end of each span. There is at most one per byte.
     capacity = min(_LAST, ends.size - MIN_ENDS)
     # The end of the ids of a document without spans.
-    workspace.recent_stops[_LAST] = np.uint64(progress[N_OUT])
+    workspace.recent_stops[_LAST] = workspace.run_stops[_LAST] = np.uint64(progress[N_OUT])
     n_spans = 0
     while document < progress[N_DOCUMENTS]:
         length = stops[document] - state[POSITION]
@@ -115,12 +116,13 @@ def split_documents(text, pattern, workspace):
 
 
 @inline
-def store_id_stops(workspace):
+def store_id_stops(tables, workspace):
     """Replace the numbers of spans in `id_stops` by the ends of the ids, after the spans of the group have been encoded."""
     progress = workspace.progress
     id_stops = workspace.id_stops
+    stops = workspace.run_stops if tables.super_merged.size > 0 else workspace.recent_stops
     for document in range(progress[FIRST_DOCUMENT], progress[NEXT_DOCUMENT]):
-        id_stops[document] = np.int64(workspace.recent_stops[(id_stops[document] - 1) & _LAST])
+        id_stops[document] = np.int64(stops[(id_stops[document] - 1) & _LAST])
     progress[FIRST_DOCUMENT] = progress[NEXT_DOCUMENT]
 
 
@@ -184,13 +186,16 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
         progress[SEPARATED_TO] = progress[N_OUT]
     while True:
         if progress[NEXT_SPAN] < progress[N_SPANS]:
-            status = encode_spans(text, ends, tables, workspace, out)
+            if tables.super_merged.size > 0:
+                status = encode_superwords(text, ends, tables, workspace, out)
+            else:
+                status = encode_spans(text, ends, tables, workspace, out)
             if status != DONE:
                 return status
         if progress[SEPARATOR_ID] > 0:
             remove_separators(out, workspace.id_stops, progress)
         if progress[N_DOCUMENTS] > 0:
-            store_id_stops(workspace)
+            store_id_stops(tables, workspace)
             progress[NEXT_SPAN] = 0
             progress[N_SPANS] = 0
             if progress[NEXT_DOCUMENT] == progress[N_DOCUMENTS]:

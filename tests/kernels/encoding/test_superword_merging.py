@@ -18,8 +18,8 @@ from bpejit.arrays import padded_text
 from bpejit.encoding import encoder_tables
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.encoder_tables import make_tables
-from bpejit.kernels.encoding import superword_merging
-from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL
+from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
+from bpejit.kernels.encoding import pretoken_cache, superword_merging
 from bpejit.model import Model
 
 RUNS = r"[^\n]+|\n+"
@@ -61,29 +61,66 @@ def test_ids(model: Model, data: bytes) -> None:
         assert encoder.encode(data, workspace).tolist() == expected
 
 
-@given(superword_models(), texts.filter(bool), st.integers(256, 700))
-def test_encode_superwords(model: Model, data: bytes, scratch: int) -> None:
-    tables = make_tables(model, {})
-    if tables.super_ids.size == 0:
-        return
+spans = st.lists(st.tuples(texts.filter(bool), st.booleans()), max_size=40)
+
+
+def encode(
+    model: Model, pieces: list[tuple[bytes, bool]], capacity: int, scratch: int, *, with_stops: bool
+) -> tuple[list[int], list[int]]:
+    """Encode spans, some of them special tokens; return the ids, and the end of the ids of each span."""
+    specials = {piece: 5000 + i for i, piece in enumerate(dict.fromkeys(piece for piece, special in pieces if special))}
+    tables = make_tables(model, specials)
     workspace = make_workspace(scratch=scratch)
-    text, length = padded_text(data)
-    out = np.zeros(length + 64, np.uint32)
-    end = superword_merging.encode_superwords(text, np.uint64(0), np.uint64(length), tables, workspace, out, np.uint64(0))
-    if end == SCRATCH_TOO_SMALL:
-        assert scratch < 5 * length + 256
+    text, _ = padded_text(b"".join(piece for piece, _ in pieces))
+    stops = np.cumsum([len(piece) for piece, _ in pieces], dtype=np.int64)
+    ends = (stops | [SPECIAL_FLAG * special for _, special in pieces]).astype(np.uint32)
+    progress = workspace.progress
+    progress[pretoken_cache.N_SPANS] = len(pieces)
+    progress[pretoken_cache.N_DOCUMENTS] = with_stops
+    out = np.zeros(capacity, np.uint32)
+    while (status := superword_merging.encode_superwords(text, ends, tables, workspace, out)) != DONE:
+        if status == NEED_SCRATCH:
+            workspace = workspace._replace(scratch=np.zeros(2 * workspace.scratch.size, np.uint32))
+        else:
+            assert status == NEED_SPACE
+            out = np.concatenate([out, np.zeros(out.size, np.uint32)])
+    assert progress[pretoken_cache.NEXT_SPAN] == len(pieces)
+    ids = out[: progress[pretoken_cache.N_OUT]].tolist()
+    expected = twins.encoding.encode_superwords(bytes(text), ends.tolist(), *naive_rules(model), specials)
+    assert ids == expected
+    return ids, workspace.run_stops[: len(pieces)].tolist()
+
+
+@given(superword_models(), spans, st.integers(16, 300), st.integers(256, 700), st.booleans())
+def test_encode_superwords(
+    model: Model, pieces: list[tuple[bytes, bool]], capacity: int, scratch: int, with_stops: bool
+) -> None:
+    if make_tables(model, {}).super_merged.size == 0 or not pieces:
         return
-    assert out[: int(end)].tolist() == twins.encoding.encode_superwords(data, *naive_rules(model))
+    _, stops = encode(model, pieces, capacity, scratch, with_stops=with_stops)
+    if with_stops:
+        assert stops == [len(encode(model, pieces[: n + 1], 300, 700, with_stops=False)[0]) for n in range(len(pieces))]
 
 
-def test_many_tokens_without_a_border() -> None:
-    """A piece of more tokens than are scanned, with merges of all sizes."""
+@pytest.mark.parametrize(
+    "data",
+    [
+        b" a" * 700 + b"b " + b" a" * 37,
+        (b" a" * 30 + b"b b ") * 12,
+        b"a" * 3000,
+        b" ab" * 550 + b"\n" + b" ab" * 40,
+        "é a".encode() * 100 + b" a" * 300,
+        b"ab" * 600,
+    ],
+)
+def test_many_tokens_without_a_border(data: bytes) -> None:
+    """Pieces of more tokens than are scanned, than a word has bits, and than are encoded together."""
     merges = [(b"a", b"b"), (b"b", b" "), (b" ", b"a")]
     merges += [(b" a" * n, b" a" * n) for n in (1, 2, 4, 8)] + [(b"b ", b" a"), (b" a", b"b ")]
     model = make_model(merges, pattern=RUNS)
-    data = b" a" * 500 + b"b " + b" a" * 37
-    assert make_tables(model, {}).super_ids.size > 0
+    assert make_tables(model, {}).super_merged.size > 0
     assert Encoder(model).encode(data).tolist() == naive_ids(model, data, RUNS)
+    encode(model, [(data[:501], False), (b"<e>", True), (data[501:], False), (b"a", False)], 16, 256, with_stops=True)
 
 
 def test_word_as_a_pretoken_and_in_a_run() -> None:
@@ -101,10 +138,11 @@ def test_word_as_a_pretoken_and_in_a_run() -> None:
     [
         [(b"a", b"b"), (b"ab", b" "), (b"b", b" "), (b"a", b"b ")],  # two merges make one token
         [(b"a", b"b"), (b"b", b"a")],  # no superword
+        [(b"a", b"b"), (b"b", b" "), (b"ab", b"ab "), (b"ab", b" ")],  # a merge of a token that a later one makes
     ],
 )
 def test_other_vocabularies_are_not_divided(merges: list[tuple[bytes, bytes]]) -> None:
-    assert make_tables(make_model(merges, pattern=RUNS), {}).super_ids.size == 0
+    assert make_tables(make_model(merges, pattern=RUNS), {}).super_merged.size == 0
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +161,7 @@ def test_trained_tokenizer(trained: tuple[bpejit.Tokenizer, Path]) -> None:
     import tokenizers
 
     tokenizer, file = trained
-    assert tokenizer._codec.encoder.tables.super_ids.size > 0
+    assert tokenizer._codec.encoder.tables.super_merged.size > 0
     judge = tokenizers.Tokenizer.from_file(str(file))
     text = (
         (data_text("prose.txt") + data_text("code.txt") + data_text("cjk.txt")[:60_000]).decode().replace("<|endoftext|>", "")
