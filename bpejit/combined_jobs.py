@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.folder_store import open_store
-from bpejit.progress_bar import showing_progress
+from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.remote import local_path
 
 if TYPE_CHECKING:

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from bpejit.encoding.kernel_runner import AnySplitter
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.encoding.session import Canonical, Session
-    from bpejit.engines.base import Progress
     from bpejit.inspection.token_counts import InputCounts
     from bpejit.inspection.token_rows import ShownText
     from bpejit.jobs.file_encoding import EncodeReport
+    from bpejit.progress_bar import Progress
     from bpejit.tokenfiles.base import TokenPaths
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.

@@ -39,9 +39,10 @@ from bpejit.counting.spilling import (
     write_run,
 )
 from bpejit.counting.table_streams import merge_streams
-from bpejit.engines.base import Progress, remarks
+from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected
 from bpejit.engines.ray_worker import TaskReport, warm_up
+from bpejit.progress_bar import Progress
 from bpejit.storage.remote import is_remote
 
 FAN_IN = 8

@@ -20,8 +20,7 @@ from bpejit.corpus.units import plan_units
 from bpejit.counting.header import CountSettings
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import Run, SpillingCounter, SpillSettings
-from bpejit.engines import make_engine
-from bpejit.engines.base import Engine
+from bpejit.engines import Engine, make_engine
 from bpejit.errors import OptionError, shorten
 from bpejit.jobs.job_plan import slice_units
 from bpejit.kernels.constants import POSITION_MASK

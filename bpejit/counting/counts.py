@@ -22,10 +22,9 @@ from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import MOST_RUNS, SpilledRuns, write_run
 from bpejit.counting.table_streams import even_blocks, merge_streams, read_table, sort_blocks, sort_table
 from bpejit.counting.tsv import format_lines, read_lines
-from bpejit.engines.base import Progress
 from bpejit.errors import CountsError, OutputError
 from bpejit.options import takes
-from bpejit.progress_bar import showing_progress
+from bpejit.progress_bar import Progress, showing_progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.storage.files import read_error, scratch_folder

@@ -23,8 +23,8 @@ from bpejit.arguments import no_progress
 from bpejit.arrays import PretokenTable
 from bpejit.counting.header import CountsHeader
 from bpejit.counting.table_streams import BlockError, even_blocks, read_blocks, read_exactly, read_table, write_stream
-from bpejit.engines.base import Progress
 from bpejit.errors import CountsError, shorten
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, read_error, replacing
 from bpejit.storage.remote import is_remote, stored_file
 

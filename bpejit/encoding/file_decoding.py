@@ -16,7 +16,7 @@ from typing import BinaryIO
 from bpejit.arrays import Array
 from bpejit.encoding.decoder import Decoder, decoded_text
 from bpejit.engines import count_cpus
-from bpejit.engines.base import Progress
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output, opened_output
 from bpejit.tokenfiles.base import TokenPaths, TokenReader

@@ -5,7 +5,7 @@ An engine runs a *job* over chunks in one of two ways, with only a few chunks in
 - `map_chunks` yields the result of each chunk, in order (encoding);
 - `fold_chunks` has each worker accumulate a result over its chunks, and returns one result per worker (counting).
 
-To add an engine, write a class with these two methods (see `bpejit.engines.base.Engine`) and pass it to `register`. Functions
+To add an engine, write a class with these two methods (see `bpejit.engines.Engine`) and pass it to `register`. Functions
 and commands with an `engine` option then accept its name. This package imports nothing heavy before an engine is made, since
 the command line lists the names. `work_options` has the options. `TaskThreads` in `threads` are for short tasks inside a stage,
 without chunks.
@@ -14,19 +14,111 @@ without chunks.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bpejit import arguments
-from bpejit.errors import EngineError
+from bpejit.errors import EngineError, shorten
+from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO as AUTO, Registry
 
 if TYPE_CHECKING:
-    from bpejit.engines.base import Engine
+    from bpejit.corpus.blocks import AnyChunk
+
+
+def remarks(report: Progress) -> Callable[[str], None]:
+    """Return the method `message` of a progress callback, which takes remarks for the user; without one, they are logged."""
+    import logging  # not above: the help of commands, which lists the engines, needs no logging
+
+    say: Callable[[str], None] = getattr(report, "message", None) or logging.getLogger("bpejit").info
+    return say
+
+
+def report_details(report: Progress, **counted: int) -> None:
+    """Pass counts, such as `tokens`, to the method `details` of a progress callback, if it has one."""
+    details = getattr(report, "details", None)
+    if details is not None:
+        details(**counted)
+
+
+class Worker(Protocol):
+    """State of a job in one worker."""
+
+    def run(self, chunk: AnyChunk) -> Any:
+        """Process one chunk; return its result (`map_chunks`), or what to report of it (`fold_chunks`)."""
+
+    def finish(self) -> Any:
+        """Return the result accumulated over all chunks of this worker."""
+
+
+class Job(Protocol):
+    """Work to run over chunks. Jobs are sent to other processes, so they can be pickled and hold no open files."""
+
+    def start(self) -> Worker:
+        """Return a new worker. Called once in each thread or process."""
+
+
+@dataclass(frozen=True)
+class FunctionJob:
+    """A job whose workers call a function with each chunk, and accumulate nothing.
+
+    Parameters
+    ----------
+    run : callable
+        Called with what `prepare` returns, and each chunk. Both are sent to other processes.
+    prepare : callable, optional
+        Returns the state of a worker, such as a reader; without it, `run` is called with each chunk alone.
+    """
+
+    run: Callable[..., Any]
+    prepare: Callable[[], Any] | None = None
+
+    def start(self) -> FunctionJob:
+        """Return a new worker."""
+        return self if self.prepare is None else FunctionJob(partial(self.run, self.prepare()))
+
+    def finish(self) -> None:
+        """Return None."""
+
+
+class Engine(Protocol):
+    """A way to run a job in workers."""
+
+    workers: int
+
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in the order of the chunks."""
+
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
+        """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""
+
+
+class SerialEngine:
+    """Engine with one worker in the calling thread."""
+
+    def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
+        self.workers = 1
+
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in order."""
+        worker = job.start()
+        for chunk in chunks:
+            yield worker.run(chunk)
+
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
+        """Run all chunks in this thread."""
+        worker = job.start()
+        for chunk in chunks:
+            done(worker.run(chunk))
+        return [worker.finish()]
+
 
 _engines: Registry[Engine] = Registry(
     "engine",
     {
-        "serial": ("bpejit.engines.base:SerialEngine", "one worker in the calling thread"),
+        "serial": ("bpejit.engines:SerialEngine", "one worker in the calling thread"),
         "threads": ("bpejit.engines.threads:ThreadEngine", "a pool of threads"),
         "processes": ("bpejit.engines.processes:ProcessEngine", "a pool of processes"),
     },
@@ -36,7 +128,7 @@ _engines: Registry[Engine] = Registry(
 
 register, unregister = _engines.register, _engines.unregister
 """Add and remove an engine (see `Registry`) that functions and commands select by name: a class or function that takes the
-number of workers and returns a `bpejit.engines.base.Engine`.
+number of workers and returns a `bpejit.engines.Engine`.
 """
 
 engine_names, engine_descriptions = _engines.names, _engines.descriptions
@@ -54,6 +146,23 @@ def count_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def start_method() -> str:
+    """Return the start method of worker processes: `fork` where it is safe, else `spawn`."""
+    import multiprocessing  # not at the top: the help of commands needs none of these
+    import sys
+    import threading
+
+    wanted = os.environ.get("BPEJIT_START_METHOD")
+    if wanted is not None:
+        if wanted not in multiprocessing.get_all_start_methods():
+            known = ", ".join(multiprocessing.get_all_start_methods())
+            raise EngineError(
+                f"BPEJIT_START_METHOD is {shorten(wanted)}; expected one of {known} on this system, or leave it unset"
+            )
+        return wanted
+    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
 
 def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, returns_arrays: bool) -> str:
@@ -75,8 +184,6 @@ def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, 
         return "processes"
     if returns_arrays:
         return "threads"
-    from bpejit.engines.processes import start_method
-
     # Forked workers start at no cost. Spawned workers import everything again, so threads are faster.
     return "processes" if start_method() == "fork" else "threads"
 
@@ -115,7 +222,7 @@ def make_engine(
     if name == AUTO:
         chosen = choose_engine(count, input_bytes=input_bytes, releases_gil=releases_gil, returns_arrays=returns_arrays)
     engine = _engines.factory(chosen)(count)
-    import logging  # not above: the help of commands, which lists the engines, needs no logging
+    import logging  # not above, as in `remarks`
 
     logging.getLogger("bpejit.engines").debug(
         "engine %s with %d worker(s)%s", chosen, engine.workers, ", chosen automatically" if name == AUTO else ""

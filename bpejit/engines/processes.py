@@ -8,98 +8,20 @@ and load the kernels that the parent has compiled from the disk cache. `BPEJIT_S
 from __future__ import annotations
 
 import errno
-import logging
 import multiprocessing
-import os
 import pickle
 import signal
-import subprocess
-import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.blocks import AnyChunk
-from bpejit.engines.base import Job
+from bpejit.engines import Job, start_method
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.jit import listening
-
-INTERVAL = 5.0
-"""Seconds between two checks of the workers. A process that is stopped in both is reported."""
-
-_logger = logging.getLogger("bpejit")
-
-
-def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
-    """Log a warning for each process that stays stopped, until the returned function is called.
-
-    Parameters
-    ----------
-    pids : sequence of int
-        Child processes.
-
-    Returns
-    -------
-    callable
-        Function that ends the checks. It may be called more than once.
-    """
-    ended = threading.Event()
-    interval = INTERVAL
-
-    def watch() -> None:
-        before: set[int] = set()
-        reported: set[int] = set()
-        while not ended.wait(interval):
-            stopped = {pid for pid in pids if _is_stopped(pid)}
-            for pid in sorted(stopped & before - reported):
-                number = pids.index(pid) + 1
-                _logger.warning(
-                    "worker process %d of %d (pid %d) is stopped, and the run waits for it: continue it with `kill -CONT %d`, "
-                    "or end it with `kill %d; kill -CONT %d`",
-                    *(number, len(pids), pid, pid, pid, pid),
-                )
-            reported = (reported | (stopped & before)) & stopped
-            before = stopped
-
-    thread = threading.Thread(target=watch, name="bpejit-watch", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        return lambda: None  # no thread can be started; the check is optional
-
-    def end() -> None:
-        ended.set()
-        thread.join()
-
-    return end
-
-
-def _is_stopped(pid: int) -> bool:
-    """Return True if the process is stopped, and False if its state cannot be read."""
-    try:
-        # The state follows the program name, which may contain any character (`man 5 proc`).
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return _state_by_ps(pid).startswith("T")
-    except (OSError, IndexError):
-        return False
-    return state in ("T", "t")
-
-
-def _state_by_ps(pid: int) -> str:
-    if Path("/proc/self").exists():
-        return ""  # on Linux: the process has ended
-    try:
-        done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
-
 
 IN_FLIGHT = 2
 """Chunks assigned to a worker at a time: one being processed, one queued in its pipe.
@@ -107,19 +29,6 @@ IN_FLIGHT = 2
 A chunk that carries its data must not be queued: it may fill the pipe, and if the result of the worker fills the other
 direction, both sides block forever.
 """
-
-
-def start_method() -> str:
-    """Return the start method of workers: `fork` where it is safe, else `spawn`."""
-    wanted = os.environ.get("BPEJIT_START_METHOD")
-    if wanted is not None:
-        if wanted not in multiprocessing.get_all_start_methods():
-            known = ", ".join(multiprocessing.get_all_start_methods())
-            raise EngineError(
-                f"BPEJIT_START_METHOD is {shorten(wanted)}; expected one of {known} on this system, or leave it unset"
-            )
-        return wanted
-    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
 
 def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
@@ -176,7 +85,6 @@ class _Pool:
         forked = context.get_start_method() == "fork"
         self.pipes: list[Connection] = []
         self.processes: list[Any] = []
-        self._stop_watching: Callable[[], None] = lambda: None
         try:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
@@ -195,8 +103,6 @@ class _Pool:
         except BaseException:
             self.close()
             raise
-        # Not earlier: forking is unsafe while a thread is alive.
-        self._stop_watching = watch_for_stopped([process.pid for process in self.processes])
 
     def send(self, worker: int, message: AnyChunk | None) -> None:
         try:
@@ -237,7 +143,6 @@ class _Pool:
         )
 
     def close(self) -> None:
-        self._stop_watching()
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:

@@ -1,6 +1,6 @@
 """Run tasks on the nodes of a Ray cluster.
 
-This is not an engine in the sense of `bpejit.engines.base`: chunks would be too small, and their results would pass through the
+This is not an engine in the sense of `bpejit.engines`: chunks would be too small, and their results would pass through the
 driver. Jobs divide their input into parts instead, and run each part as a task: a function that is named by its location, with
 arguments that describe what to do. Tasks read and write files that all nodes see, and return a few numbers.
 

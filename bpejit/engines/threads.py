@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from bpejit.corpus.blocks import AnyChunk
-from bpejit.engines.base import Job, Worker
+from bpejit.engines import Job, Worker
 from bpejit.errors import EngineError
 
 IN_FLIGHT = 2

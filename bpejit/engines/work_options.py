@@ -6,9 +6,9 @@ from typing import Annotated, Any, TypedDict
 from bpejit import arguments
 from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
-from bpejit.engines.base import Progress
 from bpejit.errors import EngineError
 from bpejit.options import Option
+from bpejit.progress_bar import Progress
 
 
 def _engines(**more: str) -> str:

@@ -31,8 +31,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import make_engine
-from bpejit.engines.base import FunctionJob, Progress
+from bpejit.engines import FunctionJob, make_engine
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.inspection.names import tokenizer_names
@@ -51,6 +50,7 @@ from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
 from bpejit.options import chosen
+from bpejit.progress_bar import Progress
 
 AnyTokenizer: TypeAlias = Any
 """A `bpejit.Tokenizer`, the path of one, or a `GivenModel`."""

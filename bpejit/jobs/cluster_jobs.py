@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
-from bpejit.engines.base import Progress, remarks, report_details
+from bpejit.engines import remarks, report_details
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
@@ -23,6 +23,7 @@ from bpejit.jobs.job_totals import Seconds, Totals
 from bpejit.jobs.output_files import Finished
 from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 
 PARTS_PER_SLOT = 4

@@ -16,7 +16,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines.base import FunctionJob
+from bpejit.engines import FunctionJob
 from bpejit.formats.missing_parts import END_OF_TEXT
 from bpejit.model import Model
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.corpus.blocks import no_texts
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines import Engine
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
 from bpejit.jobs.final_files import FinalFiles
@@ -24,6 +24,7 @@ from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.hashes import file_sha256
 from bpejit.storage.outputs import MANIFEST

@@ -24,7 +24,7 @@ from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines.base import FunctionJob, Job
+from bpejit.engines import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator

@@ -15,8 +15,7 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import RAY, make_engine
-from bpejit.engines.base import Progress, report_details
+from bpejit.engines import RAY, make_engine, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.encode_job import DocumentTokens, encode_job
@@ -26,6 +25,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.job_totals import Totals
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bpejit.corpus.sources import absolute_path
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -29,6 +29,7 @@ from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Left, Store
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import check_writable, creating_folder, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, job_folder, manifest_path
 from bpejit.storage.remote import is_remote, local_path

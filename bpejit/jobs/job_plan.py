@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bpejit.corpus.fingerprints import times_sha256
-from bpejit.engines import make_engine
-from bpejit.engines.base import Engine, Job, Progress, remarks
+from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
@@ -28,6 +27,7 @@ from bpejit.jobs.job_records import begun_manifest, find_begun_difference, ident
 from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
+from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.engines import RAY
-from bpejit.engines.base import Progress
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import find_store
@@ -21,6 +20,7 @@ from bpejit.jobs.output_files import JobOutputs, NamesOf
 from bpejit.jobs.running import run_job
 from bpejit.jobs.store import Store
 from bpejit.process_memory import peak_memory
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines import Engine
 from bpejit.jobs.job_folder import read_record, write_record
 from bpejit.jobs.job_records import FORMAT, find_difference
 from bpejit.jobs.job_totals import Totals
+from bpejit.progress_bar import Progress
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.files import StrPath, naming_output
 from bpejit.storage.outputs import InputFiles, check_outputs, job_folder, manifest_path

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpejit.corpus.fingerprints import modified_times
-from bpejit.engines.base import Engine, Job, Progress, remarks, report_details
+from bpejit.engines import Engine, Job, remarks, report_details
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
@@ -22,6 +22,7 @@ from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, cl
 from bpejit.jobs.job_records import Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
 

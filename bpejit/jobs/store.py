@@ -35,10 +35,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines import Engine
 from bpejit.errors import OutputError
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
 
 _MOST_PARTS = 8

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from bpejit.engines.base import Engine, Progress
+from bpejit.engines import Engine
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -39,6 +39,7 @@ from bpejit.jobs.job_records import checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
 from bpejit.storage.remote import UrlFiles, check_container, make_parent

@@ -17,8 +17,8 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, opened_output

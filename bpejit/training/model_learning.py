@@ -14,12 +14,12 @@ from bpejit.counting.counts import Counts
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountsHeader, missing_counts
 from bpejit.counting.pretoken_counter import add_up, warm_counting
-from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, CountsError, TrainingError, warn_user
 from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import collector_paused, trim_heap
+from bpejit.progress_bar import Progress
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training.alphabets import Alphabet, SymbolTable, count_others, find_alphabet
 from bpejit.training.merge_learner import MergeLearner

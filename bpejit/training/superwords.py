@@ -30,13 +30,13 @@ from bpejit.counting.header import CountsHeader
 from bpejit.counting.pretoken_counter import PretokenCounter, add_up
 from bpejit.counting.table_streams import slice_table
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines.base import Progress
 from bpejit.engines.threads import TaskThreads
 from bpejit.errors import CorpusError, CountsError, OptionError, TrainingError, shorten
 from bpejit.kernels.counting.word_runs import JOINS, find_runs
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import trim_heap
+from bpejit.progress_bar import Progress
 from bpejit.splitting import Splitter
 from bpejit.training.cell_ranges import TokenizedTable
 from bpejit.training.merge_learner import MergeLearner

@@ -14,9 +14,9 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import Source, find_sources
-from bpejit.engines.base import Progress
 from bpejit.errors import TokenFileError, UnsupportedError, shorten
 from bpejit.model import Model, special_bytes
+from bpejit.progress_bar import Progress
 from bpejit.splitting.splitter import Splitter
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenizer import Tokenizer

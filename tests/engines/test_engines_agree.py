@@ -23,8 +23,7 @@ from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountSettings
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.table_streams import sort_table
-from bpejit.engines import make_engine
-from bpejit.engines.processes import start_method
+from bpejit.engines import make_engine, start_method
 from bpejit.errors import EngineError, PatternError
 from bpejit.jobs.encode_job import EncodedChunk
 from bpejit.splitting import Splitter
@@ -100,7 +99,7 @@ def test_other_start_methods_agree(
 
 THREADS = """
 import sys, threading
-from bpejit.engines.processes import start_method
+from bpejit.engines import start_method
 
 sys.platform = "linux"
 stop = threading.Event()

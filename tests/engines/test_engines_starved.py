@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import multiprocessing
 import os
 import resource
@@ -142,32 +141,7 @@ def test_dead_worker_is_not_reported_as_broken_pipe():
     assert found.value.__context__ is None
 
 
-@pytest.mark.parametrize("way", ["map", "fold"])
-def test_stopped_worker_is_reported_and_awaited(way, monkeypatch, caplog):
-    monkeypatch.setattr(processes, "INTERVAL", 0.1)
-    continued = []
-
-    class Continue(logging.Handler):
-        def emit(self, record):
-            pid = record.args[2]
-            continued.append(pid)
-            os.kill(pid, signal.SIGCONT)
-
-    handler = Continue()
-    logging.getLogger("bpejit").addHandler(handler)
-    try:
-        engine = make_engine("processes", 2)
-        assert run(way, engine, Job(stops=True)) == list(range(20))
-    finally:
-        logging.getLogger("bpejit").removeHandler(handler)
-    assert len(continued) == 1
-    (message,) = caplog.messages
-    assert message.startswith("worker process ")
-    assert f"(pid {continued[0]}) is stopped, and the run waits for it: continue it with `kill -CONT {continued[0]}`" in message
-
-
-def test_stopped_worker_does_not_outlive_engine(monkeypatch):
-    monkeypatch.setattr(processes, "INTERVAL", 60.0)
+def test_stopped_worker_does_not_outlive_engine():
     engine = make_engine("processes", 2)
     results = engine.map_chunks(Job(), chunks(20))
     next(results)
@@ -177,7 +151,6 @@ def test_stopped_worker_does_not_outlive_engine(monkeypatch):
     results.close()
     assert not multiprocessing.active_children()
     assert time.monotonic() - started_at < 30
-    assert not [thread for thread in threading.enumerate() if thread.name == "bpejit-watch"]
 
 
 def test_command_reports_exceeded_limit(tmp_path):

@@ -15,8 +15,7 @@ from helpers.cli import ENVIRONMENT, invoke
 import bpejit
 from bpejit import engines
 from bpejit.corpus.chunks import Chunk
-from bpejit.engines import SERIAL_BYTES, choose_engine, make_engine
-from bpejit.engines.base import Job
+from bpejit.engines import SERIAL_BYTES, Job, choose_engine, make_engine
 from bpejit.errors import ArgumentTypeError, EngineError
 
 
@@ -75,7 +74,7 @@ def test_commands_accept_registered_engine(rotating: str, tmp_path: Path) -> Non
 
 
 def test_engine_by_location() -> None:
-    engines.register("other", "bpejit.engines.base:SerialEngine")
+    engines.register("other", "bpejit.engines:SerialEngine")
     try:
         assert engines.engine_names() == ("serial", "threads", "processes", "other")
         assert make_engine("other", 4).workers == 1

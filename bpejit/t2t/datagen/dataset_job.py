@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.encoding.codec import warm_encoding
-from bpejit.engines.base import Engine, FunctionJob, Job
+from bpejit.engines import Engine, FunctionJob, Job
 from bpejit.errors import OptionError
 from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink

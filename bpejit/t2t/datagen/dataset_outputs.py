@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bpejit.engines import AUTO, make_engine
-from bpejit.engines.base import Engine, FunctionJob, Progress
+from bpejit.engines import AUTO, Engine, FunctionJob, make_engine
 from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.url_store import UrlStore, broken_part
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import replacing, scratch_folder
 from bpejit.storage.hashes import file_sha256
 from bpejit.t2t.datagen.problem_declaration import shard_name

@@ -21,7 +21,6 @@ from bpejit import arguments
 from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.sources import Source
 from bpejit.engines import AUTO
-from bpejit.engines.base import Progress
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError, shorten
 from bpejit.jit.listening import working_time
@@ -30,6 +29,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobResult, slice_units
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.url_store import UrlStore
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, creating_folder, scratch_folder
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote, local_path

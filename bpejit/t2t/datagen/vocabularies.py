@@ -15,11 +15,11 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
-from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
+from bpejit.progress_bar import Progress
 from bpejit.storage.hashes import file_sha256
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
