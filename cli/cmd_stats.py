@@ -184,7 +184,7 @@ def count_tokens_command(
     """
     from bpejit.encoding.codec import Codec
     from bpejit.engines.work_options import checked_work
-    from bpejit.jobs.document_counting import count_documents
+    from bpejit.jobs.file_encoding import count_documents
     from bpejit.jobs.job_totals import Totals
 
     is_json = this_command().json

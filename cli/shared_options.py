@@ -301,7 +301,7 @@ def dtype_option(text: str, *, name: str = "--dtype", automatic: bool = False) -
     default: dict[str, Any] = {"default": AUTO, "show_default": True} if automatic else {}
 
     def names() -> tuple[str, ...]:
-        from bpejit.tokenfiles.registry import dtype_names  # which imports NumPy
+        from bpejit.tokenfiles import dtype_names  # which imports NumPy
 
         return (AUTO, *dtype_names()) if automatic else dtype_names()
 

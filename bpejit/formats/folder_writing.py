@@ -44,8 +44,8 @@ from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
-from bpejit.storage.files import StrPath, creating_folder
-from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import check_output_folder, check_outputs, creating_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

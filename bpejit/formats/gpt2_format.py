@@ -42,8 +42,8 @@ from bpejit.normalization.byte_characters import CHARACTERS, decoded_or_none
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.splitting.presets import PRESETS, Pattern
 from bpejit.storage.exchange import recover_description
-from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
-from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.storage.files import StrPath, parse_json, read_file
+from bpejit.storage.outputs import check_output_folder, check_outputs, creating_folder
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:

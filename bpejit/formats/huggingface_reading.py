@@ -50,8 +50,7 @@ from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields, canonical, refused, unsupported
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template, read_flags
 from bpejit.splitting.presets import Pattern
-from bpejit.storage.files import StrPath, parse_json
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import StrPath, file_sha256, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.utf8 import has_surrogates
 

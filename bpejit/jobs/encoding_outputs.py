@@ -16,8 +16,7 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.engines import Engine
 from bpejit.errors import BpejitError, OutputError
-from bpejit.jobs.column_spools import SCHEMA, StoredColumns, columns_path
-from bpejit.jobs.final_files import FinalFiles
+from bpejit.jobs.final_files import SCHEMA, FinalFiles, StoredColumns, columns_path
 from bpejit.jobs.folder_store import COMBINED, FolderStore
 from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
@@ -25,11 +24,10 @@ from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import naming_output, scratch_folder
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import file_sha256, naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
+from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.registry import load_format
 from bpejit.tokenfiles.templates import MappedFormat
 
 LENGTHS = "token_lengths.npy"

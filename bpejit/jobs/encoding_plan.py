@@ -19,26 +19,26 @@ from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
-from bpejit.corpus.kept_columns import final_schema, read_schema, unpack_rows
+from bpejit.corpus.kept_columns import final_schema, merge_schemas, pack_rows, read_schema, unpack_rows
 from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
-from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
+from bpejit.jobs.final_files import SCHEMA, columns_path
+from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
 from bpejit.jobs.job_totals import AnyChunker, Totals
 from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths
-from bpejit.storage.files import StrPath
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import StrPath, file_sha256
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
+from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.registry import load_format
 from bpejit.tokenfiles.templates import MappedFormat
 
 
@@ -245,6 +245,67 @@ class EncodingSink(PartSink):
     def close(self) -> None:
         """Close all files."""
         self._stack.close()
+
+
+class ColumnSpools:
+    """Writes the rows of the documents of a part.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    sides : tuple of bool
+        `(False,)`, or `(False, True)` if documents are set aside.
+    schema : bytes, optional
+        The types that were planned.
+    state : list of (int, str), optional
+        The size and the hash of each file at a checkpoint (see `state`); None to begin.
+
+    Raises
+    ------
+    OSError
+    OutputError
+        If a file is not that of the checkpoint.
+    """
+
+    def __init__(
+        self, folder: Path, sides: Sequence[bool], schema: bytes | None, state: Sequence[tuple[int, str | None]] | None = None
+    ) -> None:
+        self._schema = None if schema is None else read_schema(schema)
+        self._files: list[GrowingFile] = []
+        try:
+            for side, (size, sha256) in zip(sides, state or [(0, None)] * len(sides), strict=True):
+                self._files.append(GrowingFile(columns_path(folder, side), size, sha256))
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, output: int, side: bool, rows: Any) -> None:
+        """Append rows of an output, a record batch.
+
+        Raises
+        ------
+        CorpusError
+            If their types and those of earlier rows have none in common.
+        OSError
+        """
+        if rows.num_rows:
+            self._schema = merge_schemas(self._schema, rows.schema)
+            self._files[side].write(output.to_bytes(8, "little") + pack_rows(rows))
+
+    def state(self) -> list[tuple[int, str]]:
+        """Return the size and the hash of each file."""
+        return [(file.size, file.sha256) for file in self._files]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files."""
+        return [file.path for file in self._files]
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files:
+            file.close()
 
 
 def _rows_of(encoded: EncodedChunk) -> Any:

@@ -1,24 +1,27 @@
-"""Encode text files into token files: `Tokenizer.encode_files`."""
+"""Encode text files into token files: `Tokenizer.encode_files`; and count the tokens of documents: `bpejit count-tokens`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
+from bpejit.arrays import Array
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.encoding.codec import CarriageReturns
+from bpejit.encoding.codec import CarriageReturns, Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, make_engine, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.encode_job import DocumentTokens, encode_job
+from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, encode_job
 from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
 from bpejit.jobs.job_options import JobOptions
@@ -139,34 +142,66 @@ def _encode_to_stream(
     work: Mapping[str, Any],
 ) -> EncodeReport:
     """Write ids directly: a stream can be neither resumed nor divided."""
-    model, report = encoder.model, work["report"]
+    model = encoder.model
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=options.overwrite, format=format)
-    total = total_bytes(sources)
-    splitter = encoder.splitter
-    spread = make_engine(work["engine"], work["workers"], input_bytes=total, releases_gil=splitter.automaton is not None)
     tokens = DocumentTokens(options.prepend, options.append)
     totals = Totals()
+    watch = CarriageReturns.of(model)
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
-        job = encode_job(encoder, writer.dtype.name)
-        chunks = Chunker(splitter, chunk_bytes=work["chunk_bytes"]).chunks(sources)
-        report("encode", 0, total, "bytes")
-        watch = CarriageReturns.of(model)
-        for chunk in spread.map_chunks(job, chunks):
+        for chunk in _encoded_chunks("encode", encoder, sources, totals, writer.dtype.name, work):
             if watch is not None:
                 watch.check(chunk.ids)
             ids, ends = tokens.add(chunk.ids, chunk.ends)
             writer.write(ids, n_bytes=chunk.n_bytes, ends=ends)
-            totals.bytes += chunk.n_bytes
-            totals.read += chunk.n_read
-            totals.documents += chunk.n_documents
-            totals.skipped += chunk.skipped
             totals.tokens = writer.n_tokens
-            report_details(report, tokens=totals.tokens, documents=totals.documents)
-            report("encode", totals.read, total, "bytes")
-    if totals.skipped and not totals.documents:
-        raise no_texts(totals.skipped)
     result = JobResult(replace(totals, tokens=writer.n_tokens), None, 0, 0, 0, new_bytes=totals.bytes)
     done = _report(result, 0.0, dtype=writer.dtype.name, byte_order_marks=tuple(contents.marked))
     return replace(done, path=writer.path, stages={})
+
+
+def _encoded_chunks(
+    stage: str, encoder: Encoder, sources: Sequence[Source], totals: Totals, dtype: str, work: Mapping[str, Any]
+) -> Iterator[EncodedChunk]:
+    """Yield the ids of chunks in order, and add their amounts to `totals`, except for the ids.
+
+    Raises
+    ------
+    CorpusError
+        If all records are skipped.
+    """
+    report = work["report"]
+    total = total_bytes(list(sources))
+    splitter = encoder.splitter
+    spread = make_engine(work["engine"], work["workers"], input_bytes=total, releases_gil=splitter.automaton is not None)
+    chunks = Chunker(splitter, chunk_bytes=work["chunk_bytes"]).chunks(sources)
+    report(stage, 0, total, "bytes")
+    for chunk in spread.map_chunks(encode_job(encoder, dtype), chunks):
+        totals.documents += chunk.n_documents
+        totals.bytes += chunk.n_bytes
+        totals.read += chunk.n_read
+        totals.skipped += chunk.skipped
+        yield chunk
+        report_details(report, tokens=totals.tokens, documents=totals.documents)
+        report(stage, totals.read, total, "bytes")
+    if totals.skipped and not totals.documents:
+        raise no_texts(totals.skipped)
+
+
+def count_documents(codec: Codec, sources: Sequence[Source], totals: Totals, work: Mapping[str, Any]) -> Iterator[Array]:
+    """Yield the number of tokens of each document, as int64 [documents of a chunk], and add the amounts to `totals`.
+
+    Documents are those of `Tokenizer.encode_files`. The options of `work` are those of `bpejit.engines.work_options`, checked.
+
+    Raises
+    ------
+    CorpusError
+        If all records are skipped.
+    """
+    begun = 0  # tokens of the document that continues in the next chunk
+    for chunk in _encoded_chunks("count", codec.encoder, sources, totals, "uint32", work):
+        counts = np.diff(chunk.ends, prepend=-begun)
+        begun += chunk.n_tokens - int(counts.sum())
+        totals.tokens += chunk.n_tokens
+        yield counts

@@ -1,25 +1,31 @@
-"""Turn the spools of a job into token files, which get their names later."""
+"""Turn the spools of a job into token files, which get their names later.
+
+`columns-<0 or 1>.rows` in the folder of a part has the rows of columns that pass through, of the documents that remain, or that
+are set aside: the number of the output as little-endian int64, and a stream of Arrow with a record batch, for each chunk.
+Outputs follow each other, and shards do not divide them: the documents of a shard are a range of the rows of its output.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, merge_schemas, read_schema, stored_rows
 from bpejit.engines import count_cpus
-from bpejit.jobs.column_spools import StoredColumns
 from bpejit.jobs.job_folder import damaged, read_record, write_record
 from bpejit.jobs.output_files import FINAL
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import file_sha256
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
@@ -29,6 +35,77 @@ _COMPLETE = "complete"
 
 _THREADS = 8
 """Threads that copy spools, each of which takes the memory of some row groups, or flush files whose ids are not copied."""
+
+
+SCHEMA = "columns.schema"
+"""The types that were planned, in the folder of a job."""
+
+
+def columns_path(folder: Path, aside: bool) -> Path:
+    """Return the file of the rows of a part."""
+    return folder / f"columns-{int(aside)}.rows"
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """The rows of a complete job, from all its parts.
+
+    Parameters
+    ----------
+    starts : dict of (int, bool) to list of (Path, int)
+        For each output, and the documents that are set aside of it, the files that have its rows, in the order of the parts,
+        and the positions of its first item in them.
+    known : pyarrow.Schema
+        The types of all rows together.
+    """
+
+    starts: Mapping[tuple[int, bool], Sequence[tuple[Path, int]]]
+    known: Any
+
+    @classmethod
+    def of(cls, folder: Path, folders: Sequence[Path], names: Sequence[str]) -> StoredColumns:
+        """Return the rows of a job, whose types follow from all of them.
+
+        Parameters
+        ----------
+        folder : Path
+            Of the job.
+        folders : list of Path
+            Of the parts.
+        names : list of str
+            Of the columns.
+
+        Raises
+        ------
+        CorpusError, OSError
+        """
+        try:
+            schema = read_schema((folder / SCHEMA).read_bytes())
+        except FileNotFoundError:
+            schema = None
+        starts: dict[tuple[int, bool], list[tuple[Path, int]]] = {}
+        for part in folders:
+            for aside in (False, True):
+                path = columns_path(part, aside)
+                last = -1
+                for position, output, batch in stored_rows(path):
+                    if output != last:
+                        starts.setdefault((output, aside), []).append((path, position))
+                        last = output
+                    schema = merge_schemas(schema, batch.schema)
+        return cls(starts, json_schema(names) if schema is None else schema)
+
+    def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
+        """Return the rows of the documents of a spool, the first of which has the number `start` in its output."""
+        final = final_schema(self.known)
+        return ColumnRows(final, self._batches(record, start, final))
+
+    def _batches(self, record: SpoolRecord, start: int, final: Any) -> Iterator[Any]:
+        for path, position in self.starts.get((record.output, record.aside), ()):
+            for _, _, batch in takewhile(lambda item: item[1] == record.output, stored_rows(path, position)):
+                if start < batch.num_rows:
+                    yield final_batch(batch.slice(start), self.known, final)
+                start = max(start - batch.num_rows, 0)
 
 
 class FinalFiles:

@@ -30,8 +30,8 @@ from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import check_writable, creating_folder, naming_output
-from bpejit.storage.outputs import MANIFEST, InputFiles, job_folder, manifest_path
+from bpejit.storage.files import check_writable, naming_output
+from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
 from bpejit.storage.remote import is_remote, local_path
 
 COMBINED = "combined"

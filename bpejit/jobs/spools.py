@@ -23,7 +23,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.jobs.job_folder import GrowingFile, damaged
 from bpejit.packed_tokens import pack_tokens
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import file_sha256
 from bpejit.tokenfiles.mapping import EndReader, read_ends
 
 END_DTYPE = np.dtype("<i8")

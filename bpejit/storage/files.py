@@ -12,6 +12,7 @@ place removes it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -61,6 +62,26 @@ def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file", mo
             return file.read(most)
     except OSError as cause:
         raise read_error(path, cause, error=error, what=what) from cause
+
+
+_HASHED_BYTES = 1 << 18
+
+
+def file_sha256(path: Path, stop: int | None = None, start: int = 0) -> str:
+    """Return the hash of a file, or of the bytes `start:stop`.
+
+    Raises
+    ------
+    OSError
+    """
+    digest = hashlib.sha256()
+    block = memoryview(bytearray(_HASHED_BYTES))  # reused, since new memory takes longer than reading
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while size := file.readinto(block if stop is None else block[: stop - start]):
+            digest.update(block[:size])
+            start += size
+    return digest.hexdigest()
 
 
 def read_error(path: StrPath, cause: OSError, *, error: type[BpejitError], what: str = "file") -> BpejitError:
@@ -347,40 +368,6 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         for file in files:
             file._discard()
         raise
-
-
-@contextmanager
-def creating_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and its missing parents. If the block raises an exception, those that are still empty are removed.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be created.
-    """
-    missing = []
-    parent = folder
-    while not parent.exists() and parent != parent.parent:
-        missing.append(parent)
-        parent = parent.parent
-    try:
-        _create_folder(folder)
-        sync_folders([new.parent for new in missing])
-        yield
-    except BaseException:
-        for new in missing:
-            with suppress(OSError):  # another process may have put a file there
-                new.rmdir()
-        raise
-
-
-def _create_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise OutputError(
-            f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
-        ) from cause
 
 
 _SCRATCH = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.scratch", re.DOTALL)

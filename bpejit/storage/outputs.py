@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +18,7 @@ from bpejit import arguments
 from bpejit.errors import OutputError
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import StrPath, replacing
+from bpejit.storage.temporary import sync_folders
 
 STANDARD_OUTPUT = "-"
 
@@ -178,6 +179,40 @@ def write_output(path: StrPath, data: bytes, *, overwrite: bool, name: str = "pa
     check_outputs([path], overwrite=arguments.flag("overwrite", overwrite))
     with opened_output(path) as file:
         file.write(data)
+
+
+@contextmanager
+def creating_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its missing parents. If the block raises an exception, those that are still empty are removed.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be created.
+    """
+    missing = []
+    parent = folder
+    while not parent.exists() and parent != parent.parent:
+        missing.append(parent)
+        parent = parent.parent
+    try:
+        _create_folder(folder)
+        sync_folders([new.parent for new in missing])
+        yield
+    except BaseException:
+        for new in missing:
+            with suppress(OSError):  # another process may have put a file there
+                new.rmdir()
+        raise
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(
+            f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
+        ) from cause
 
 
 def existing_parent(path: StrPath) -> Path:

@@ -12,9 +12,9 @@ from bpejit.errors import TokenFileError
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
+from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenPaths
 from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
-from bpejit.tokenfiles.registry import load_format
 
 
 @dataclass(frozen=True)

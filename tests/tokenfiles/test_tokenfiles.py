@@ -19,11 +19,11 @@ from hypothesis import given, strategies as st
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
+from bpejit.tokenfiles import format_names
 from bpejit.tokenfiles.array_files import BinFormat
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.description import DTYPES, description_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
-from bpejit.tokenfiles.registry import format_names
 
 HASH = "a" * 64
 

@@ -30,8 +30,7 @@ from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.url_store import UrlStore, broken_part
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import replacing, scratch_folder
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import file_sha256, replacing, scratch_folder
 from bpejit.t2t.datagen.problem_declaration import shard_name
 from bpejit.t2t.datagen.sample_reading import all_skipped
 from bpejit.t2t.record_formats.registry import load_record_format

@@ -30,8 +30,8 @@ from bpejit.jobs.job_plan import JobResult, slice_units
 from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import StrPath, creating_folder, scratch_folder
-from bpejit.storage.outputs import InputFiles
+from bpejit.storage.files import StrPath, scratch_folder
+from bpejit.storage.outputs import InputFiles, creating_folder
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.t2t.datagen.dataset_job import DatasetPlan
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs

@@ -20,7 +20,7 @@ from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
-from bpejit.storage.hashes import file_sha256
+from bpejit.storage.files import file_sha256
 from bpejit.t2t.datagen.generation_job import (
     LABEL,
     FeatureVocabulary,
