@@ -13,7 +13,7 @@ from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.remote import local_path
 
 if TYPE_CHECKING:
-    from bpejit.t2t.datagen.generation import GenerationReport
+    from bpejit.t2t.datagen.problems import GenerationReport
 
 
 @showing_progress
@@ -58,7 +58,7 @@ def combine(
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.progress(progress)
     if _is_dataset(name):
-        from bpejit.t2t.datagen.generation import join_dataset  # not above: few jobs need it
+        from bpejit.t2t.datagen.problems import join_dataset  # not above: few jobs need it
 
         return join_dataset(name, overwrite=overwrite, report=report)
     return join_token_files(name, overwrite=overwrite, report=report)

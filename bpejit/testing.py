@@ -28,7 +28,7 @@ from bpejit.counting.count_corpus import count
 from bpejit.errors import BpejitError, OutputError, TokenFileError, shorten
 from bpejit.t2t.example_arrays import write_examples
 from bpejit.t2t.record_formats import registry as record_formats
-from bpejit.t2t.record_formats.base import RecordFormat
+from bpejit.t2t.record_formats.registry import RecordFormat
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader
 from bpejit.tokenfiles.conversion import convert_tokens
 from bpejit.tokenfiles.opening import open_tokens, recognized_format

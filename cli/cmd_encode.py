@@ -23,7 +23,7 @@ from .shared_options import Paths
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.jobs.job_report import JobReport
-    from bpejit.t2t.datagen.generation import GenerationReport
+    from bpejit.t2t.datagen.problems import GenerationReport
 
 
 def job_fields(report: EncodeReport) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .progress import Progress, describe_stage, format_bytes, format_rate, forma
 from .reporting import check_json_output, fields_of, wrote
 
 if TYPE_CHECKING:
-    from bpejit.t2t.datagen.generation import GenerationReport
+    from bpejit.t2t.datagen.problems import GenerationReport
 
 
 def _record_formats() -> tuple[str, ...]:
@@ -88,8 +88,7 @@ def datagen(
         )
     if task_id is not None:
         shard = f"{task_id}/{num_tasks}"
-    from bpejit.t2t.datagen.generation import generate_data
-    from bpejit.t2t.datagen.problem_files import load_problem
+    from bpejit.t2t.datagen.problem_files import generate_data, load_problem
 
     with watch() as progress:
         loaded = load_problem(problem)

@@ -149,7 +149,7 @@ def verify(
     """
     from bpejit.corpus.contents import Contents
     from bpejit.tokenfiles.opening import describe_tokens, open_tokens
-    from bpejit.verification.corpus_check import check_corpus
+    from bpejit.verification.verify import check_corpus
 
     if corpus and tokenizer is None:
         raise click.UsageError("`--corpus` needs the tokenizer that the file was encoded with: give `--tokenizer`")

@@ -19,8 +19,7 @@ from bpejit.corpus.json_lines import JsonLines
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
 from bpejit.t2t.example_arrays import read_examples
-from bpejit.t2t.record_formats.base import RecordFormat, RecordWriter
-from bpejit.t2t.record_formats.registry import record_format_names
+from bpejit.t2t.record_formats.registry import RecordFormat, RecordWriter, record_format_names
 from bpejit.testing import ConformanceError, check_input_format, check_record_format, check_token_format
 from bpejit.tokenfiles import format_names
 from bpejit.tokenfiles.array_files import BinFormat, NpyFormat

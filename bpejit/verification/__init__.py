@@ -1,1 +1,1 @@
-"""Comparisons with other tools: equality of ids, and which tools can read a file; `corpus_check` decodes."""
+"""Comparisons with other tools: equality of ids, and which tools can read a file."""

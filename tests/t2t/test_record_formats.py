@@ -11,7 +11,7 @@ import pytest
 from bpejit.errors import OptionError, OutputError
 from bpejit.t2t.example_arrays import read_examples, write_examples
 from bpejit.t2t.record_formats import formats, registry
-from bpejit.t2t.record_formats.base import RecordFormat, RecordWriter
+from bpejit.t2t.record_formats.registry import RecordFormat, RecordWriter
 from bpejit.testing import write_examples_file
 
 NAMES = ["targets", "inputs", "inputs_position"]

@@ -15,8 +15,8 @@ from helpers.cli import invoke
 import bpejit
 from bpejit.corpus.contents import Contents
 from bpejit.errors import TokenFileError
-from bpejit.verification import corpus_check
-from bpejit.verification.corpus_check import check_corpus
+from bpejit.verification import verify
+from bpejit.verification.verify import check_corpus
 
 TEXT = data_text("prose.txt")[:20_000] + b"\xff<|endoftext|>" + "日本語".encode()
 
@@ -38,7 +38,7 @@ def check(tokenizer: bpejit.Tokenizer, tokens: Path, *inputs: Path, **reading: A
 @pytest.mark.parametrize("size", [1, 7, 1 << 16])
 def test_file_decodes_to_its_corpus(made: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, tokenizer = made
-    monkeypatch.setattr(corpus_check, "_BLOCK", size)
+    monkeypatch.setattr(verify, "_BLOCK", size)
     assert check(tokenizer, folder / "tokens.bin", folder / "corpus.txt") == (len(TEXT), 0)
 
 

@@ -18,8 +18,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.t2t.array_packing import pack_example_arrays
-from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences, pack_numbers
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts
+from bpejit.t2t.datagen.sample_reading import FeatureTexts, SampleBlock, SampleChunk, gather_sequences, pack_numbers
 from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder

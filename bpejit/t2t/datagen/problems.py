@@ -46,8 +46,7 @@ from bpejit.t2t.datagen.problem_declaration import (
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
-from bpejit.t2t.record_formats.base import RecordFormat
-from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, RecordFormat, load_record_format
 from bpejit.t2t.text_encoders import ClassLabelEncoder
 
 

@@ -23,14 +23,16 @@ from bpejit.t2t.datagen.sample_reading import (
     LINES,
     RECORDS,
     TABBED,
+    FeatureTexts,
     Layout,
     SampleChunk,
+    line_ends,
     read_documents,
     read_line_ranges,
     read_lines_in_memory,
     read_texts,
+    texts_from_list,
 )
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_list
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""

@@ -31,9 +31,8 @@ from bpejit.t2t.datagen.generation_job import (
     encode_subwords,
 )
 from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, labels_of, text_of
-from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
+from bpejit.t2t.datagen.sample_reading import LINES, FeatureTexts, all_skipped, terminated, texts_from_lines, texts_from_list
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_lines, texts_from_list
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder

@@ -1,1 +1,1 @@
-"""Formats of files of examples, which write framed records in blocks: `base` has their interface, and `registry` lists them."""
+"""Formats of files of examples, which write framed records in blocks: `registry` has their interface, and lists them."""

@@ -15,7 +15,7 @@ from bpejit.arrays import Array
 from bpejit.errors import OutputError
 from bpejit.extras import import_extra
 from bpejit.t2t.example_arrays import read_examples
-from bpejit.t2t.record_formats.base import ByteOutput, RecordFormat, RecordWriter
+from bpejit.t2t.record_formats.registry import ByteOutput, RecordFormat, RecordWriter
 from bpejit.tokenfiles.arrow_files import Sink
 
 GROUP_IDS = 1 << 20

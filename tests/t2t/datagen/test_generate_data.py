@@ -31,9 +31,8 @@ import bpejit
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError
 from bpejit.storage.outputs import job_folder
 from bpejit.subword import SubwordTextEncoder
-from bpejit.t2t.datagen.generation import GenerationReport
 from bpejit.t2t.datagen.problem_files import load_problem
-from bpejit.t2t.datagen.problems import Text2ClassProblem, Text2SelfProblem, Text2TextProblem
+from bpejit.t2t.datagen.problems import GenerationReport, Text2ClassProblem, Text2SelfProblem, Text2TextProblem
 from bpejit.t2t.tfrecords import parse_example, read_records
 
 SIZE = small(400, 150)

@@ -19,7 +19,7 @@ import bpejit
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs import url_store
 from bpejit.jobs.url_store import UrlStore
-from bpejit.t2t.datagen.generation import GenerationReport
+from bpejit.t2t.datagen.problems import GenerationReport
 
 UNIT = {"unit_bytes": small(20_000, 1000), "engine": "serial"}
 SPLITS: list[dict[str, Any]] = [{"split": "train", "shards": 3}, {"split": "eval"}]

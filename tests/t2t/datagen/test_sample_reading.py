@@ -16,9 +16,8 @@ from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
-from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout, gather_sequences
+from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout, gather_sequences, texts_from_documents, texts_from_list
 from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
-from bpejit.t2t.datagen.texts_of_features import texts_from_documents, texts_from_list
 
 PAIR = ("inputs", "targets")
 LINES = st.lists(st.text(alphabet="ab \té\u3000\r", max_size=8), max_size=30)
