@@ -18,9 +18,9 @@ from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
-from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, claim_job
+from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job
 from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.output_files import Finished
+from bpejit.jobs.output_files import Finished, JobResult
 from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress

@@ -21,7 +21,7 @@ from bpejit.jobs.folder_store import COMBINED, FolderStore
 from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.output_files import CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, naming_output, scratch_folder
@@ -134,31 +134,29 @@ class EncodingOutputs(JobOutputs):
 
     def write_final(
         self,
-        begun: Mapping[str, Any],
-        checkpoints: Sequence[Mapping[str, Any]],
+        parts: CompleteParts,
         report: Progress,
-        *,
-        fresh: bool,
         engine: Engine | None,  # noqa: ARG002 - one process writes all files
     ) -> tuple[FilePairs, Finished]:
-        """Join the spools of complete parts, and write them as token files (see `JobOutputs`)."""
+        """Join the spools of the parts, and write them as token files (see `JobOutputs`)."""
         folder = self.folder
-        job = begun["job"]
-        parts = len(checkpoints)
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+        job, checkpoints, fresh = parts.job, parts.checkpoints, parts.fresh
+        totals = parts.totals
+        has_ends = wants_ends(self.format, job["document_index"], len(checkpoints))
         if not fresh:
             _check_parts(folder, checkpoints)
         spools = part_folder(folder, 0, 1)
         joined = checkpoints[0]
-        if parts > 1:
+        if len(checkpoints) > 1:
             spools = folder / COMBINED
             joined = read_record(spools / "complete") or {}
             if "closed_sha256" not in joined:
-                hashes = [one["closed_sha256"] for one in checkpoints]
                 fresh = True
-                joined = {"closed_sha256": _join_spools(self, spools, job, hashes, totals.tokens, report)}
+                joined = {"closed_sha256": _join_spools(self, spools, parts, has_ends, report)}
                 write_record(spools / "complete", joined)
-        files = FinalFiles(self, job, spools, has_ends=wants_ends(self.format, job["document_index"], parts), fresh=fresh)
+        files = FinalFiles(
+            self, job, spools, has_ends=wants_ends(self.format, job["document_index"], len(checkpoints)), fresh=fresh
+        )
         found = read_closed(spools, sha256=joined["closed_sha256"])
         # In the order of the outputs, not in that of their completion.
         records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
@@ -177,18 +175,12 @@ class EncodingOutputs(JobOutputs):
         }
         columns = None
         if job.get("keep_columns"):
-            places = [part_folder(folder, index, parts) for index in range(parts)]
+            places = [part_folder(folder, index, len(checkpoints)) for index in range(len(checkpoints))]
             columns = StoredColumns.of(folder, places, job["keep_columns"])
         pairs = files.write_all(records, finished_manifest(job, sums, outputs), columns)
         return pairs, Finished(tuple(map(self.path, records)), self.manifest, totals, files.dtype.name, left_out)
 
-    def join_remote(
-        self,
-        remote: Any,
-        begun: Mapping[str, Any],
-        report: Progress,
-        engine: Engine | None,
-    ) -> Finished | None:
+    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
         """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
         from bpejit.jobs.url_store import STORING  # not at the top: most outputs are local
 
@@ -244,17 +236,12 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
     return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
 
 
-def _join_spools(
-    names: EncodingOutputs, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
-) -> str:
-    """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
-
-    `hashes` are those of the records of each part.
-    """
+def _join_spools(names: EncodingOutputs, target: Path, parts: CompleteParts, has_ends: bool, report: Progress) -> str:
+    """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records."""
+    job, n_parts, n_tokens = parts.job, len(parts.checkpoints), parts.totals.tokens
     form = names.format
     folder = names.folder
     dtype = np.dtype(job["dtype"]).newbyteorder("<")
-    has_ends = wants_ends(form, job["document_index"], len(hashes))
     options = SinkOptions(
         dtype=dtype,
         has_ends=has_ends,
@@ -265,9 +252,9 @@ def _join_spools(
         ids_position=form.ids_position if isinstance(form, MappedFormat) else 0,
     )
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
-    for index, found in enumerate(hashes):
-        spools = part_folder(folder, index, len(hashes))
-        for record in read_closed(spools, sha256=found):
+    for index, one in enumerate(parts.checkpoints):
+        spools = part_folder(folder, index, n_parts)
+        for record in read_closed(spools, sha256=one["closed_sha256"]):
             records.setdefault((record.output, record.aside), []).append((spools, record))
     done = 0
     with closing(SpoolSink(target, options)) as sink:

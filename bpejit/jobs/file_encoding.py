@@ -21,13 +21,13 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, make_engine, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
+from bpejit.jobs.any_job import join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, encode_job
 from bpejit.jobs.encoding_outputs import EncodingOutputs
 from bpejit.jobs.encoding_plan import plan_job
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import JobResult
-from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.job_totals import Totals
+from bpejit.jobs.output_files import JobReport, JobResult
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import Finished, JobOutputs, exchange, remove_links
+from bpejit.jobs.output_files import CompleteParts, Finished, JobOutputs, exchange, remove_links
 from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import check_writable, naming_output
@@ -217,34 +217,30 @@ class FolderStore(Store):
         *,
         engine: Engine | None = None,
         overwrite: bool = False,
-        begun: Mapping[str, Any] | None = None,
-        written: Sequence[Mapping[str, Any]] | None = None,
+        written: CompleteParts | None = None,
     ) -> Finished | None:
         """Write the final files, and give them their names together (see `Store.join`).
 
         Parameters
         ----------
-        begun : dict, optional
-            The manifest of the unfinished job; read by default.
-        written : list of dict, optional
-            The checkpoints of all parts, if this process has written all that is in the folder, which then is not compared
-            with its hashes; by default they are read.
+        written : CompleteParts, optional
+            The parts, if this process has written all that is in the folder; by default they are read.
         """
-        begun = begun or self.begun()
+        begun = self.begun() if written is None else written.begun
         if not begun:
             return None
         finished = None
         folder = self.folder
         with self._joining(int(begun["parts"])) as is_mine:
             if is_mine:
-                checkpoints = complete_checkpoints(folder, begun) if written is None else written
+                parts = written or CompleteParts(begun, complete_checkpoints(folder, begun))
                 try:
-                    names.check_totals(begun["job"], sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals()))
+                    names.check_totals(parts.job, parts.totals)
                 except CorpusError:
                     remove_folder(folder)
                     raise
-                pairs, finished = names.write_final(begun, checkpoints, report, fresh=written is not None, engine=engine)
-                inputs = [entry["path"] for entry in begun["job"]["inputs"]]
+                pairs, finished = names.write_final(parts, report, engine)
+                inputs = [entry["path"] for entry in parts.job["inputs"]]
                 names.check(inputs, overwrite=overwrite or bool(begun.get("overwrite")))
                 with ExitStack() as folders:
                     for target in dict.fromkeys(target.parent for _, target in pairs):

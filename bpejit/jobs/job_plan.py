@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bpejit.corpus.fingerprints import times_sha256
+from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
-from bpejit.errors import OptionError, OutputError
+from bpejit.errors import CorpusError, OptionError, OutputError
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part
-from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Seconds, Totals, size_of_units
+from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Totals, chain_checksum, size_of_units
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
@@ -35,43 +36,6 @@ if TYPE_CHECKING:
 
     from bpejit.engines.ray_cluster import RayCluster
     from bpejit.jobs.url_store import UrlStore
-
-
-@dataclass
-class JobResult:
-    """What a run of a job did.
-
-    Parameters
-    ----------
-    totals : Totals
-        Of the part, or of the job once it is complete.
-    finished : Finished, optional
-        The outputs; None if other parts are missing.
-    units, kept : int
-        Units of the part, and those that an earlier run had finished.
-    missing : int
-        Parts that are not complete yet.
-    seconds : Seconds
-    worker_memory : int
-        Peak resident memory of the largest worker on a cluster, in bytes.
-    parts : int
-        The number of parts of the job.
-    new_bytes : int
-        Bytes of text that this run has encoded.
-    cluster : str
-        The Ray cluster that the job ran on, in words.
-    """
-
-    totals: Totals
-    finished: Finished | None
-    units: int
-    kept: int
-    missing: int
-    seconds: Seconds = field(default_factory=Seconds)
-    worker_memory: int = 0
-    parts: int = 1
-    new_bytes: int = 0
-    cluster: str = ""
 
 
 class PartSink(ABC):
@@ -400,3 +364,43 @@ def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:
                 f"`{store.folder}` belongs to another job: {difference}; expected the same one: {advice}remove the folder"
             )
     return fields
+
+
+def compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
+    """Compare the text of finished units with what was encoded, since an input has another modification time.
+
+    Raises
+    ------
+    OutputError
+        If the text has changed.
+    """
+    job, chunker = plan.checksum_job(checkpoint)
+    units = plan.mine[:kept]
+    found, done, size = "", 0, size_of_units(units)
+    report("compare", 0, size, "bytes")
+    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
+    with closing(results), suppress(CorpusError):  # it cannot be read as it could
+        for checksum, n_read in results:
+            found = chain_checksum(found, checksum)
+            done += n_read
+            report("compare", done, size, "bytes")
+    if found == checkpoint["text"]["sha256"]:
+        return
+    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
+    last = max(times, key=lambda path: times[path], default="-")
+    raise OutputError(
+        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
+        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
+    )
+
+
+def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
+    """Return a remark about where a resumed part goes on."""
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if not plan.mine:
+        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"

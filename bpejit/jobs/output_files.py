@@ -1,4 +1,4 @@
-"""The outputs of jobs, and the exchange that gives their names to the complete files of a job."""
+"""The outputs of jobs, what is reported of a run, and the exchange that gives their names to the complete files of a job."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.engines import Engine
 from bpejit.jobs.job_folder import read_record, write_record
 from bpejit.jobs.job_records import FORMAT, find_difference
-from bpejit.jobs.job_totals import Totals
+from bpejit.jobs.job_totals import Seconds, Totals
+from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.files import StrPath, naming_output
@@ -60,6 +62,147 @@ class Finished(NamedTuple):
     totals: Totals
     dtype: str = ""
     left_out: int = 0
+
+
+class CompleteParts(NamedTuple):
+    """The complete parts of a job, in a folder.
+
+    Parameters
+    ----------
+    begun : dict
+        The manifest of the unfinished job.
+    checkpoints : list of dict
+        Those of all parts.
+    fresh : bool
+        Whether this process has written all that is in the folder, which then is not compared with its hashes.
+    """
+
+    begun: Mapping[str, Any]
+    checkpoints: Sequence[Mapping[str, Any]]
+    fresh: bool = False
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """What was asked for."""
+        found: Mapping[str, Any] = self.begun["job"]
+        return found
+
+    @property
+    def totals(self) -> Totals:
+        """The totals of all parts together."""
+        return sum((Totals.from_json(one["totals"]) for one in self.checkpoints), Totals())
+
+
+@dataclass
+class JobResult:
+    """What a run of a job did.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the part, or of the job once it is complete.
+    finished : Finished, optional
+        The outputs; None if other parts are missing.
+    units, kept : int
+        Units of the part, and those that an earlier run had finished.
+    missing : int
+        Parts that are not complete yet.
+    seconds : Seconds
+    worker_memory : int
+        Peak resident memory of the largest worker on a cluster, in bytes.
+    parts : int
+        The number of parts of the job.
+    new_bytes : int
+        Bytes of text that this run has encoded.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
+    """
+
+    totals: Totals
+    finished: Finished | None
+    units: int
+    kept: int
+    missing: int
+    seconds: Seconds = field(default_factory=Seconds)
+    worker_memory: int = 0
+    parts: int = 1
+    new_bytes: int = 0
+    cluster: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobReport:
+    """What reports about all kinds of jobs tell.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        All files, or their URLs. Empty for a stream or a device, after a dry run, and while parts of the job are missing.
+    manifest : Path or str, optional
+        The manifest, which describes the job and its outputs.
+    bytes : int
+        Bytes of text; those of the part, if other parts of the job are missing. After a dry run, bytes of input.
+    skipped : Skipped
+        Records without text, or incomplete samples: their number (`count`), and the first few (`first`).
+    seconds : float
+        Wall time, reading and writing included; after a dry run, the expected time.
+    units, kept_units : int
+        Units of the job, or of the part, and those that an earlier run had finished.
+    missing_parts : int
+        Parts of the job that are not complete.
+    stages : dict of str to float
+        Where the time went, in seconds: `plan`, `encode` (waiting for results), `write` and `finish`.
+    peak_memory, worker_memory : int
+        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown.
+    parts : int
+        Parts of the job.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
+    new_bytes : int
+        Bytes of text that this run has encoded: fewer than `bytes` if an earlier run had finished units, or other runs parts.
+    part : str
+        The part of the job that this run worked on, such as 0/2; empty for the whole job.
+    """
+
+    paths: tuple[Path | str, ...] = ()
+    manifest: Path | str | None = None
+    bytes: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+    seconds: float = 0.0
+    units: int = 0
+    kept_units: int = 0
+    missing_parts: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    worker_memory: int = 0
+    parts: int = 1
+    cluster: str = ""
+    new_bytes: int = 0
+    part: str = ""
+
+    @classmethod
+    def of(cls, result: JobResult, seconds: float, part: tuple[int, int] | None = None, **own: Any) -> Self:
+        """Return the report of what a run did; `own` are the fields of the kind of job."""
+        finished = result.finished
+        memory, worker_memory = peak_memory()
+        return cls(
+            paths=() if finished is None else finished.paths,
+            manifest=None if finished is None else finished.manifest,
+            bytes=result.totals.bytes,
+            skipped=result.totals.skipped,
+            seconds=seconds,
+            units=result.units,
+            kept_units=result.kept,
+            missing_parts=result.missing,
+            stages=dict(vars(result.seconds)),
+            peak_memory=memory,
+            worker_memory=result.worker_memory if result.cluster else worker_memory,
+            parts=result.parts,
+            cluster=result.cluster,
+            new_bytes=result.new_bytes,
+            part="/".join(map(str, part or ())),
+            **own,
+        )
 
 
 @dataclass(frozen=True)
@@ -111,26 +254,13 @@ class JobOutputs(ABC):
         """Raise CorpusError if a job with these totals has nothing to write."""
 
     @abstractmethod
-    def write_final(
-        self,
-        begun: Mapping[str, Any],
-        checkpoints: Sequence[Mapping[str, Any]],
-        report: Progress,
-        *,
-        fresh: bool,
-        engine: Engine | None,
-    ) -> tuple[FilePairs, Finished]:
-        """Write the final files of complete parts, and the manifest, into the folder `final` of the job.
+    def write_final(self, parts: CompleteParts, report: Progress, engine: Engine | None) -> tuple[FilePairs, Finished]:
+        """Write the final files, and the manifest, into the folder `final` of the job.
 
         Parameters
         ----------
-        begun : dict
-            The manifest of the unfinished job.
-        checkpoints : list of dict
-            Those of all parts.
+        parts : CompleteParts
         report : callable
-        fresh : bool
-            Whether this process has written all that is in the folder, which then is not compared with its hashes.
         engine : Engine, optional
             By default the kind of job chooses one.
 
@@ -142,13 +272,7 @@ class JobOutputs(ABC):
         """
 
     @abstractmethod
-    def join_remote(
-        self,
-        remote: Any,
-        begun: Mapping[str, Any],
-        report: Progress,
-        engine: Engine | None,
-    ) -> Finished | None:
+    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
         """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
 
     def stored_name(self, name: str) -> str:

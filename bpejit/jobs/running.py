@@ -8,23 +8,20 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bpejit.corpus.fingerprints import modified_times
 from bpejit.engines import Engine, Job, remarks, report_details
-from bpejit.errors import CorpusError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_plan import JobPlan, JobResult, begin_job, begun_fields, claim_job
+from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, compare_text, describe_resumed
 from bpejit.jobs.job_records import Checkpoints, read_checkpoint
 from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
-from bpejit.jobs.output_files import Finished
+from bpejit.jobs.output_files import CompleteParts, Finished, JobResult
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
-from bpejit.storage.outputs import MANIFEST
 
 if TYPE_CHECKING:
     from bpejit.jobs.url_store import UrlStore
@@ -108,9 +105,10 @@ def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, pati
             if joins:
                 missing = 0 if parts == 1 else len(store.missing_parts(parts))
             if not missing:
-                # What this process has written itself is not compared with its hashes.
-                fresh: dict[str, Any] = {"begun": claimed, "written": [done]} if checkpoint is None and parts == 1 else {}
-                finished = store.join(plan.names, report, engine=spread, **fresh)
+                written = None
+                if claimed is not None and checkpoint is None and parts == 1:
+                    written = CompleteParts(claimed, [done], fresh=True)
+                finished = store.join(plan.names, report, engine=spread, written=written)
         if finished is None and parts > 1 and joins and not (store.folder / MANIFEST).exists():
             missing, finished = 0, store.find_settled(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
@@ -318,43 +316,3 @@ def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engi
                 yield marks.popleft()[0], None
     while marks:
         yield marks.popleft()[0], None
-
-
-def compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
-    """Compare the text of finished units with what was encoded, since an input has another modification time.
-
-    Raises
-    ------
-    OutputError
-        If the text has changed.
-    """
-    job, chunker = plan.checksum_job(checkpoint)
-    units = plan.mine[:kept]
-    found, done, size = "", 0, size_of_units(units)
-    report("compare", 0, size, "bytes")
-    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
-    with closing(results), suppress(CorpusError):  # it cannot be read as it could
-        for checksum, n_read in results:
-            found = chain_checksum(found, checksum)
-            done += n_read
-            report("compare", done, size, "bytes")
-    if found == checkpoint["text"]["sha256"]:
-        return
-    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
-    last = max(times, key=lambda path: times[path], default="-")
-    raise OutputError(
-        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
-        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
-    )
-
-
-def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
-    """Return a remark about where a resumed part goes on."""
-    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
-    if not plan.mine:
-        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
-    if checkpoint is None:
-        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
-    if checkpoint.get("complete"):
-        return f"all {len(plan.mine)} units of {what} are encoded already"
-    return f"resuming {what} after {kept} of {len(plan.mine)} units"

@@ -27,7 +27,7 @@ from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import finished_manifest
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FINAL, FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.output_files import FINAL, CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.url_store import UrlStore, broken_part
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, replacing, scratch_folder
@@ -300,26 +300,18 @@ class DatasetOutputs(JobOutputs):
         shown = ", ".join(f"`{path}`" for path in inputs[:3]) + (", ..." if len(inputs) > 3 else "") or "the problem"
         raise CorpusError(f"there are no samples in {shown}; expected one or more: check the inputs")
 
-    def write_final(
-        self,
-        begun: Mapping[str, Any],
-        checkpoints: Sequence[Mapping[str, Any]],
-        report: Progress,
-        *,
-        fresh: bool,
-        engine: Engine | None,
-    ) -> tuple[FilePairs, Finished]:
-        """Shuffle the shards of complete parts (see `JobOutputs`)."""
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+    def write_final(self, parts: CompleteParts, report: Progress, engine: Engine | None) -> tuple[FilePairs, Finished]:
+        """Shuffle the shards of the parts (see `JobOutputs`)."""
+        checkpoints = parts.checkpoints
         final = self.folder / FINAL
         final.mkdir(exist_ok=True)
         sources = [
-            local_sources(part_folder(self.folder, index, len(checkpoints)), self.unshuffled(), one, fresh=fresh)
+            local_sources(part_folder(self.folder, index, len(checkpoints)), self.unshuffled(), one, fresh=parts.fresh)
             for index, one in enumerate(checkpoints)
         ]
         paths = self.first_files()
         targets = [final / path.name for path in paths]
-        results = _shuffled(begun, checkpoints, _tasks(sources, targets), report, engine)
+        results = _shuffled(parts, _tasks(sources, targets), report, engine)
         sizes = {}
         with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
             completed = []
@@ -330,13 +322,13 @@ class DatasetOutputs(JobOutputs):
                 one.result()
         written = final / self.manifest.name
         with replacing(written) as file:
-            file.write(self.describe(begun["job"], checkpoints, sizes))
+            file.write(self.describe(parts, sizes))
         pairs = [*zip(targets, paths, strict=True), (written, self.manifest)]
-        return pairs, Finished(tuple(paths), self.manifest, totals)
+        return pairs, Finished(tuple(paths), self.manifest, parts.totals)
 
-    def describe(self, job: Mapping[str, Any], checkpoints: Sequence[Mapping[str, Any]], sizes: Mapping[int, int]) -> bytes:
-        """Return the content of the manifest, from the checkpoints of all parts and the size of each shard."""
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+    def describe(self, parts: CompleteParts, sizes: Mapping[int, int]) -> bytes:
+        """Return the content of the manifest, from all parts and the size of each shard."""
+        totals = parts.totals
         sums = {
             "examples": totals.documents,
             "ids": totals.tokens,
@@ -347,27 +339,20 @@ class DatasetOutputs(JobOutputs):
             {
                 "path": path.name,
                 "split": slot[0],
-                "examples": sum(one["records"][shard] for one in checkpoints),
+                "examples": sum(one["records"][shard] for one in parts.checkpoints),
                 "bytes": sizes[shard],
             }
             for shard, (path, slot) in enumerate(zip(self.first_files(), self.slots, strict=True))
         ]
-        return finished_manifest(job, sums, outputs)
+        return finished_manifest(parts.job, sums, outputs)
 
-    def join_remote(
-        self,
-        remote: Any,
-        begun: Mapping[str, Any],
-        report: Progress,
-        engine: Engine | None,
-    ) -> Finished | None:
+    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
         """Shuffle and store each shard by itself (see `JobOutputs`)."""
-        job, parts = begun["job"], int(begun["parts"])
-        heads = [remote.check_part(job, part, parts) for part in range(parts)]
-        checkpoints = [fields for fields, _ in heads]
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+        job, n_parts = begun["job"], int(begun["parts"])
+        heads = [remote.check_part(job, part, n_parts) for part in range(n_parts)]
+        parts = CompleteParts(begun, [fields for fields, _ in heads])
         try:
-            self.check_totals(job, totals)
+            self.check_totals(job, parts.totals)
         except CorpusError:
             remote.remove_folder()
             raise
@@ -375,12 +360,12 @@ class DatasetOutputs(JobOutputs):
         urls = [f"{remote.base}/{name}" for name in shards]
         with remote.storing(self, shards, job, overwrite=bool(begun.get("overwrite"))):
             sizes = stored_sizes(remote, shards)
-            sources = [stored_sources(remote.part_url(part, parts), *head) for part, head in enumerate(heads)]
+            sources = [stored_sources(remote.part_url(part, n_parts), *head) for part, head in enumerate(heads)]
             tasks = [task for task in _tasks(sources, urls) if task.shard not in sizes]
-            with closing(_shuffled(begun, checkpoints, tasks, report, engine, remote)) as results:
+            with closing(_shuffled(parts, tasks, report, engine, remote)) as results:
                 sizes |= dict(results)
-        remote.put_bytes(remote.manifest_url, self.describe(job, checkpoints, sizes))
-        return Finished(tuple(urls), remote.manifest_url, totals)
+        remote.put_bytes(remote.manifest_url, self.describe(parts, sizes))
+        return Finished(tuple(urls), remote.manifest_url, parts.totals)
 
 
 def _tasks(sources: Sequence[Sequence[ShardSource]], targets: Sequence[Path | str]) -> list[ShardTask]:
@@ -389,20 +374,19 @@ def _tasks(sources: Sequence[Sequence[ShardSource]], targets: Sequence[Path | st
 
 
 def _shuffled(
-    begun: Mapping[str, Any],
-    checkpoints: Sequence[Mapping[str, Any]],
+    parts: CompleteParts,
     tasks: Sequence[Any],
     report: Progress,
     engine: Engine | None,
     remote: UrlStore | None = None,
 ) -> Generator[tuple[int, int], None, None]:
-    """Shuffle shards of an unfinished job with a manifest; yield the index and the size of each."""
+    """Shuffle shards; yield the index and the size of each."""
     amounts = {task.shard: task.size for task in tasks}
     done, total = 0, sum(amounts.values())
     engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
-    job = begun["job"]
-    features = next((one["features"] for one in checkpoints if one["features"]), ())
-    max_memory = max(int(begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
+    job = parts.job
+    features = next((one["features"] for one in parts.checkpoints if one["features"]), ())
+    max_memory = max(int(parts.begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
     shuffling = Shuffling(job["seed"], max_memory, job["shuffled"], job["format"], tuple(features), remote)
     report("shuffle", 0, total, "bytes")
     results: Any = engine.map_chunks(FunctionJob(shuffling.run), iter(tasks))

@@ -13,8 +13,7 @@ import numpy as np
 
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.storage.files import StrPath
-from bpejit.t2t.datagen.generation_job import LABEL
-from bpejit.t2t.datagen.sample_reading import Layout, SampleChunk, pack_numbers, read_texts, texts_from_list
+from bpejit.t2t.datagen.sample_reading import LABEL, Layout, SampleChunk, pack_numbers, read_texts, texts_from_list
 from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.text_encoders import unknown_label
 

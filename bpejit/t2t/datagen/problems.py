@@ -24,18 +24,18 @@ from bpejit.engines import AUTO
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError, shorten
 from bpejit.jit.listening import working_time
+from bpejit.jobs.any_job import join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import JobResult, slice_units
-from bpejit.jobs.job_report import JobReport, join_parts, plan_anywhere, run_anywhere
+from bpejit.jobs.job_plan import slice_units
+from bpejit.jobs.output_files import JobReport, JobResult
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
 from bpejit.storage.outputs import InputFiles, creating_folder
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.t2t.datagen.dataset_job import DatasetPlan
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
-from bpejit.t2t.datagen.generation_job import FeatureVocabulary, GenerationSettings
+from bpejit.t2t.datagen.generation_job import DatasetPlan, FeatureVocabulary, GenerationSettings
 from bpejit.t2t.datagen.problem_declaration import (
     DatasetSplit as DatasetSplit,
     Problem,

@@ -117,6 +117,9 @@ def terminated(lines: bytes) -> bytes:
 
 CHUNK_BYTES = 1 << 20
 
+LABEL = "label"
+"""The feature with the class label of a sample, which becomes the targets."""
+
 LINES, TABBED, RECORDS = "lines", "tabbed", "records"
 """How the features of samples are arranged: each in a file of its own, line by line; in one line, separated by a tab; as fields
 of JSON lines.

@@ -22,7 +22,6 @@ from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
 from bpejit.t2t.datagen.generation_job import (
-    LABEL,
     FeatureVocabulary,
     encode_by_codec,
     encode_bytes,
@@ -31,7 +30,15 @@ from bpejit.t2t.datagen.generation_job import (
     encode_subwords,
 )
 from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, labels_of, text_of
-from bpejit.t2t.datagen.sample_reading import LINES, FeatureTexts, all_skipped, terminated, texts_from_lines, texts_from_list
+from bpejit.t2t.datagen.sample_reading import (
+    LABEL,
+    LINES,
+    FeatureTexts,
+    all_skipped,
+    terminated,
+    texts_from_lines,
+    texts_from_list,
+)
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter

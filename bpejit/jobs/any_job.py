@@ -1,106 +1,25 @@
-"""Run a job of any kind where it is to run, or plan or join it, and tell what was done."""
+"""Run, plan or join a job of any kind, on this machine or on a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.engines import RAY
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import find_store
-from bpejit.jobs.job_plan import JobPlan, JobResult
+from bpejit.jobs.job_plan import JobPlan
 from bpejit.jobs.job_records import FOLDER_VERSION
 from bpejit.jobs.job_totals import Seconds, Totals, run_sample
-from bpejit.jobs.output_files import JobOutputs, NamesOf
+from bpejit.jobs.output_files import JobOutputs, JobResult, NamesOf
 from bpejit.jobs.running import run_job
 from bpejit.jobs.store import Store
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobReport:
-    """What reports about all kinds of jobs tell.
-
-    Parameters
-    ----------
-    paths : tuple of Path or str
-        All files, or their URLs. Empty for a stream or a device, after a dry run, and while parts of the job are missing.
-    manifest : Path or str, optional
-        The manifest, which describes the job and its outputs.
-    bytes : int
-        Bytes of text; those of the part, if other parts of the job are missing. After a dry run, bytes of input.
-    skipped : Skipped
-        Records without text, or incomplete samples: their number (`count`), and the first few (`first`).
-    seconds : float
-        Wall time, reading and writing included; after a dry run, the expected time.
-    units, kept_units : int
-        Units of the job, or of the part, and those that an earlier run had finished.
-    missing_parts : int
-        Parts of the job that are not complete.
-    stages : dict of str to float
-        Where the time went, in seconds: `plan`, `encode` (waiting for results), `write` and `finish`.
-    peak_memory, worker_memory : int
-        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown.
-    parts : int
-        Parts of the job.
-    cluster : str
-        The Ray cluster that the job ran on, in words.
-    new_bytes : int
-        Bytes of text that this run has encoded: fewer than `bytes` if an earlier run had finished units, or other runs parts.
-    part : str
-        The part of the job that this run worked on, such as 0/2; empty for the whole job.
-    """
-
-    paths: tuple[Path | str, ...] = ()
-    manifest: Path | str | None = None
-    bytes: int = 0
-    skipped: Skipped = NOTHING_SKIPPED
-    seconds: float = 0.0
-    units: int = 0
-    kept_units: int = 0
-    missing_parts: int = 0
-    stages: Mapping[str, float] = field(default_factory=dict)
-    peak_memory: int = 0
-    worker_memory: int = 0
-    parts: int = 1
-    cluster: str = ""
-    new_bytes: int = 0
-    part: str = ""
-
-    @classmethod
-    def of(cls, result: JobResult, seconds: float, part: tuple[int, int] | None = None, **own: Any) -> Self:
-        """Return the report of what a run did; `own` are the fields of the kind of job."""
-        finished = result.finished
-        memory, worker_memory = peak_memory()
-        return cls(
-            paths=() if finished is None else finished.paths,
-            manifest=None if finished is None else finished.manifest,
-            bytes=result.totals.bytes,
-            skipped=result.totals.skipped,
-            seconds=seconds,
-            units=result.units,
-            kept_units=result.kept,
-            missing_parts=result.missing,
-            stages=dict(vars(result.seconds)),
-            peak_memory=memory,
-            worker_memory=result.worker_memory if result.cluster else worker_memory,
-            parts=result.parts,
-            cluster=result.cluster,
-            new_bytes=result.new_bytes,
-            part="/".join(map(str, part or ())),
-            **own,
-        )
 
 
 def run_anywhere(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
