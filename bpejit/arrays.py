@@ -337,3 +337,32 @@ class EncodedBatch(_Record):
         """Return the ids of each document as a list."""
         _check_starts(self.ids, self.starts, "encoded batch")  # once more: arrays can be changed, and `lists_of` trusts them
         return lists_of(self.ids, self.starts)
+
+
+_STEP = 0x9E3779B97F4A7C15
+_FACTORS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1
+_SHIFTS = 30, 27, 31
+_WORD = (1 << 64) - 1
+
+
+def random_numbers(numbers: Sequence[int], count: int, *, first: int = 0, state: int = 0) -> Array:
+    """Return a hash of a state, of some numbers, and of each index from `first` on (SplitMix64).
+
+    Returns
+    -------
+    uint64 [count]
+        All are different, since the hash is a bijection of the index.
+    """
+    for number in numbers:
+        state = state + (number + 1) * _STEP & _WORD
+        for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
+            state = (state ^ state >> shift) * factor & _WORD
+    hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    hashes *= np.uint64(_STEP)
+    hashes += np.uint64(state)
+    shifted = np.empty_like(hashes)
+    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
+        np.right_shift(hashes, np.uint64(shift), out=shifted)
+        hashes ^= shifted
+        hashes *= np.uint64(factor)
+    return hashes

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, random_numbers
 from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.sources import Source, hash_content
 from bpejit.errors import CorpusError
@@ -111,9 +111,6 @@ def checksum(*arrays: Array) -> bytes:
 
 @lru_cache(maxsize=1)
 def _factors() -> Array:
-    """Return odd numbers, as uint64, that look random and never change (SplitMix64)."""
-    state = np.arange(1, _BLOCK_WORDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    factors: Array = (state ^ (state >> np.uint64(31))) | np.uint64(1)
+    """Return odd numbers, as uint64, that look random and never change."""
+    factors: Array = random_numbers((), _BLOCK_WORDS) | np.uint64(1)
     return factors

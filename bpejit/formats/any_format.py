@@ -311,14 +311,12 @@ def _is_main(name: str, local: Path) -> bool:
 @contextmanager
 def _copied(url: str, *, error: type[BpejitError]) -> Iterator[tuple[Path, dict[str, bytes]]]:
     """Yield the path of a copy, and the content of its files by their names beside it."""
-    import tempfile  # not at the top: it takes 5 ms
-
     from bpejit.storage.files import scratch_folder
 
     url = url.rstrip("/")
     parent, _, stem = url.rpartition("/")
     file_system, name = remote_file_system(url, error=error, what="the tokenizer")
-    with scratch_folder(Path(tempfile.gettempdir()), "tokenizer") as scratch:
+    with scratch_folder(None, "tokenizer") as scratch:
         base = scratch / "files"
         base.mkdir()
         with remote_errors(url, error=error, what="read" if error is TokenizerFormatError else "write"):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, random_numbers
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
@@ -120,14 +120,6 @@ class EncodeWorker:
         return np.flatnonzero(ids == ids.dtype.type(self._separator)) + 1
 
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
-_FIRST_SHIFT = np.uint64(30)
-_SECOND_SHIFT = np.uint64(27)
-_THIRD_SHIFT = np.uint64(31)
-
-
 class DocumentTokens:
     """Adds tokens to the documents of a stream of ids that arrives in blocks.
 
@@ -214,18 +206,8 @@ def draw_documents(seed: int, unit: int, first: int, count: int) -> Array:
     float64 [count]
         At least 0, below 1.
     """
-    state = np.array([seed % 2**64], np.uint64)
-    for numbers in (np.array([unit], np.uint64), np.arange(first, first + count, dtype=np.uint64)):
-        state = _mix(state + (numbers + np.uint64(1)) * _STEP)
-    drawn: Array = (state >> np.uint64(11)).astype(np.float64) / 2.0**53
+    drawn: Array = (random_numbers((unit,), count, first=first, state=seed) >> np.uint64(11)).astype(np.float64) / 2.0**53
     return drawn
-
-
-def _mix(state: Array) -> Array:
-    state = (state ^ (state >> _FIRST_SHIFT)) * _FIRST_FACTOR
-    state = (state ^ (state >> _SECOND_SHIFT)) * _SECOND_FACTOR
-    mixed: Array = state ^ (state >> _THIRD_SHIFT)
-    return mixed
 
 
 class DocumentChoice:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -184,7 +183,7 @@ class EncodingOutputs(JobOutputs):
         """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
         from bpejit.jobs.url_store import STORING  # not at the top: most outputs are local
 
-        with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
+        with scratch_folder(None, "joining") as scratch:
             local = self.moved(scratch / "outputs")
             folder = local.folder
             parts = int(begun["parts"])

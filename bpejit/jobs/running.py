@@ -5,7 +5,6 @@ The results of units go into files that only grow, and a checkpoint is written a
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -75,21 +74,45 @@ def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, pati
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    if plan.remote is not None:
-        return _run_in_scratch(plan, plan.remote, work, joins=joins)
+    if plan.remote is None:
+        return _run_in_folder(plan, work, joins=joins, patience=patience)
+    result = _run_in_scratch(plan, plan.remote, work)
+    if plan.options.part is not None and joins:
+        _join_last(plan, work, result)
+    return result
+
+
+def _join_last(plan: JobPlan, work: Mapping[str, Any], result: JobResult) -> None:
+    """Join the parts of a job if all are complete, and add this to the result of one of them."""
+    before = working_time()
+    store, parts = plan.store, (plan.options.part or (0, 1))[1]
+    result.missing = len(store.missing_parts(parts))
+    if not result.missing:
+        with naming_output(store.name):
+            result.finished = store.join(plan.names, work["report"], engine=plan.make_engine(work))
+    if result.finished is None and store.begun() is None:  # another process has just joined the parts
+        result.missing, result.finished = 0, store.find_settled(plan.names, plan.job)
+    if result.finished is not None:
+        result.totals = result.finished.totals
+    elif not result.missing:
+        plan.remarks(work["report"])("all parts are complete, and another process joins them")
+    result.seconds.finish += working_time() - before
+
+
+def _run_in_folder(plan: JobPlan, work: Mapping[str, Any], *, joins: bool, patience: float) -> JobResult:
+    """Run a part of a begun job in its folder, whose lock is held until all parts are joined."""
     store = FolderStore(plan.names.out, plan.names.per_input)
     begun = working_time()
     seconds = Seconds()
     report = work["report"]
-    say = plan.remarks(report)
     part, parts = plan.options.part or (0, 1)
     what = plan.what if parts == 1 else f"part {part} of {plan.what}"
     with store.working(plan.options.part, what, patience=patience) as folder:
-        claimed = claim_job(plan, parts) if joins else None
+        claimed = claim_job(plan, parts) if joins else {}
         checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
         kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
         if plan.options.resume:
-            say(describe_resumed(plan, kept.units, checkpoint))
+            plan.remarks(report)(describe_resumed(plan, kept.units, checkpoint))
         spread = plan.make_engine(work)
         if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
             compare_text(plan, kept.units, checkpoint, spread, report)
@@ -100,62 +123,44 @@ def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, pati
             if done is None or not done.get("complete"):
                 done = run_units(plan, folder, checkpoint, checkpoints, spread, report, seconds)
             totals = Totals.from_json(done["totals"])
-            before = working_time()
-            missing, finished = parts, None
-            if joins:
-                missing = 0 if parts == 1 else len(store.missing_parts(parts))
-            if not missing:
-                written = None
-                if claimed is not None and checkpoint is None and parts == 1:
-                    written = CompleteParts(claimed, [done], fresh=True)
+            finished = None
+            if parts == 1 and joins:
+                before = working_time()
+                written = None if checkpoint is not None else CompleteParts(claimed, [done], fresh=True)
                 finished = store.join(plan.names, report, engine=spread, written=written)
-        if finished is None and parts > 1 and joins and not (store.folder / MANIFEST).exists():
-            missing, finished = 0, store.find_settled(plan.names, plan.job)  # another process has just joined the parts
-        if finished is None and not missing:
-            say("all parts are complete, and another process joins them")
-        seconds.finish += working_time() - before
-    whole = totals if finished is None else finished.totals
-    new_bytes = totals.bytes - kept.bytes
-    return JobResult(whole, finished, len(plan.mine), kept.units, missing, seconds, new_bytes=new_bytes)
+                seconds.finish += working_time() - before
+        whole = totals if finished is None else finished.totals
+        new_bytes = totals.bytes - kept.bytes
+        result = JobResult(whole, finished, len(plan.mine), kept.units, 0, seconds, new_bytes=new_bytes)
+        if parts > 1 and joins:
+            _join_last(plan, work, result)
+    return result
 
 
-def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Mapping[str, Any], *, joins: bool) -> JobResult:
-    """Run a part of a begun job in a folder of this machine, store it, and join all parts if it was the last one.
+def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Mapping[str, Any]) -> JobResult:
+    """Run a part of a begun job in a folder of this machine, and store it.
 
     A job that is not divided is not stored as a part: its final files are.
     """
     options, report = plan.options, work["report"]
-    say = plan.remarks(report)
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
-        say(f"part {part} of {parts} is {plan.done} already")
+        plan.remarks(report)(f"part {part} of {parts} is {plan.done} already")
         totals = Totals.from_json(store.check_part(plan.job, part, parts)[0]["totals"])
-        result = JobResult(totals, None, len(plan.mine), totals.units, 0)
-    else:
-        with store.giving_up(), scratch_folder(Path(tempfile.gettempdir()), "working") as scratch:
-            local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
-            if options.part is not None:
-                local = replace(local, options=replace(options, resume=False, overwrite=False))
-                local.store.claim(begun_fields(plan, parts))
-            result = run_part(local, work, joins=options.part is None)
-            before = working_time()
-            if options.part is not None:
-                store.store_part(local.names, part, parts)
-                store.claim(begun_fields(plan, parts))  # in case that another process has given up the job
-            elif result.finished is not None:
-                result.finished = store.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
-                store.remove_folder()
-            result.seconds.finish += working_time() - before
-    if options.part is None:
-        return result
-    result.missing = len(store.missing_parts(parts))
-    if joins and not result.missing:
+        return JobResult(totals, None, len(plan.mine), totals.units, 0)
+    with store.giving_up(), scratch_folder(None, "working") as scratch:
+        local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
+        if options.part is not None:
+            local = replace(local, options=replace(options, resume=False, overwrite=False))
+            local.store.claim(begun_fields(plan, parts))
+        result = _run_in_folder(local, work, joins=options.part is None, patience=0.0)
         before = working_time()
-        result.finished = store.join(plan.names, report, engine=plan.make_engine(work))
-        if result.finished is None:
-            say("all parts are complete, and another process has joined them")
-        else:
-            result.totals = result.finished.totals
+        if options.part is not None:
+            store.store_part(local.names, part, parts)
+            store.claim(begun_fields(plan, parts))  # in case that another process has given up the job
+        elif result.finished is not None:
+            result.finished = store.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
+            store.remove_folder()
         result.seconds.finish += working_time() - before
     return result
 
@@ -169,10 +174,8 @@ def _run_parts(plan: JobPlan, parts: int, work: Mapping[str, Any]) -> JobResult:
     totals = Totals()
     n_read = new_bytes = 0
     for part, before in enumerate(found):
-        # All parts may be at a URL already, so only the last one joins.
-        joins = plan.store.has_locks or part == parts - 1
         mine = plan.part(part, parts, plan.slice(part, parts), replace(totals, read=n_read), total)
-        result = run_part(mine, work, joins=joins)
+        result = run_part(mine, work, joins=part == parts - 1)  # not earlier: all parts may be complete already
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes

@@ -393,16 +393,14 @@ class SpoolSink:
         self._closed.close()
 
 
-def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = None) -> list[SpoolRecord]:
+def read_closed(folder: Path, *, sha256: str | None = None) -> list[SpoolRecord]:
     """Return the records of the complete spools of a folder.
 
     Parameters
     ----------
     folder : Path
-    size : int, optional
-        Bytes of the file that are read; by default all.
     sha256 : str, optional
-        The hash of these bytes, if another run has written them.
+        The hash of the file, if another run has written it.
 
     Raises
     ------
@@ -410,7 +408,7 @@ def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = N
     OutputError
         If they are not those that were written.
     """
-    data = (folder / CLOSED).read_bytes()[:size]
+    data = (folder / CLOSED).read_bytes()
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise damaged(folder / CLOSED, folder=folder)
     return [SpoolRecord(**json.loads(line)) for line in data.splitlines()]

@@ -18,7 +18,6 @@ import os
 import re
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -247,7 +246,7 @@ class UrlStore(UrlFiles, Store):
 
         Errors of the checks that are made in this context name URLs.
         """
-        with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
+        with scratch_folder(None, "checks") as scratch:
             local = names.moved(scratch / "outputs")
             base = local.manifest.parent
             ours = self.stored()

@@ -260,27 +260,25 @@ def _finish(entries: list[Entry], others: list[Entry], journal: Path) -> None:
         remove(journal)
 
 
-def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError, tree: Path | None = None) -> None:
+def recover(paths: Iterable[Path], *, tree: Path | None = None) -> None:
     """Complete or roll back exchanges of ended processes in the folders of `paths`, and remove their temporary files.
 
     Parameters
     ----------
     paths : paths
         Files that are about to be written. Of files in other folders than a journal, only these are touched.
-    error : type
-        The exception to raise.
     tree : Path, optional
         A folder of outputs, all files of which may be written.
 
     Raises
     ------
-    BpejitError
+    OutputError
         If one of `paths` is being replaced by another process, or cannot be recovered.
     """
     wanted = {Path(os.path.realpath(path)) for path in paths}
     top = None if tree is None else Path(os.path.realpath(tree))
     for folder in {path.parent for path in wanted}:
-        remove_leftovers(folder, _recover_folder(folder, wanted, error, top))
+        remove_leftovers(folder, _recover_folder(folder, wanted, OutputError, top))
 
 
 def recover_description(description: Path, *, error: type[BpejitError]) -> None:

@@ -67,8 +67,8 @@ def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file", mo
 _HASHED_BYTES = 1 << 18
 
 
-def file_sha256(path: Path, stop: int | None = None, start: int = 0) -> str:
-    """Return the hash of a file, or of the bytes `start:stop`.
+def file_sha256(path: Path, *, start: int = 0) -> str:
+    """Return the hash of a file, or of its bytes from `start` on.
 
     Raises
     ------
@@ -78,9 +78,8 @@ def file_sha256(path: Path, stop: int | None = None, start: int = 0) -> str:
     block = memoryview(bytearray(_HASHED_BYTES))  # reused, since new memory takes longer than reading
     with path.open("rb", buffering=0) as file:
         file.seek(start)
-        while size := file.readinto(block if stop is None else block[: stop - start]):
+        while size := file.readinto(block):
             digest.update(block[:size])
-            start += size
     return digest.hexdigest()
 
 
@@ -376,13 +375,13 @@ _SCRATCH_LOCK = "lock"
 
 
 @contextmanager
-def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
+def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
     """Create a hidden folder for temporary files, and remove it with its content when the context exits.
 
     Parameters
     ----------
-    parent : Path
-        An existing folder.
+    parent : Path, optional
+        An existing folder; by default that of the system for temporary files.
     name : str
         Part of the name of the new folder.
 
@@ -391,6 +390,10 @@ def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     OutputError
         If the folder cannot be created.
     """
+    if parent is None:
+        import tempfile  # not at the top: it takes 2 ms, and most inputs and outputs are local
+
+        parent = Path(tempfile.gettempdir())
     remove_scratch(parent)
     folder, descriptor = _create(parent, name)
     try:

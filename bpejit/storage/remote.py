@@ -237,10 +237,8 @@ def stored_file(url: str) -> Iterator[str]:
     OutputError
         If it cannot be stored.
     """
-    import tempfile  # not at the top: it takes 2 ms, and most inputs and outputs are local
-
     file_system, name = remote_file_system(url, error=OutputError, what="the output")
-    with scratch_folder(Path(tempfile.gettempdir()), "storing") as folder:
+    with scratch_folder(None, "storing") as folder:
         path = str(folder / "file")
         yield path
         with remote_errors(url, error=OutputError, what="write"):

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array
+from bpejit.arrays import Array, random_numbers
 from bpejit.errors import TokenFileError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.storage.files import StrPath, read_error, write_error
@@ -38,35 +38,6 @@ _SMALLEST_BLOCK = 1 << 12
 _MOST_BUCKET_BITS = 8
 _KEY_BITS = 64
 _GATHERED = 1 << 12
-
-_STEP = 0x9E3779B97F4A7C15
-_FACTORS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1
-_SHIFTS = 30, 27, 31
-_WORD = (1 << 64) - 1
-
-
-def random_numbers(numbers: Sequence[int], count: int, *, first: int = 0) -> Array:
-    """Return a hash of some numbers and of each index from `first` on (SplitMix64).
-
-    Returns
-    -------
-    uint64 [count]
-        All are different, since the hash is a bijection of the index.
-    """
-    state = 0
-    for number in numbers:
-        state = state + (number + 1) * _STEP & _WORD
-        for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-            state = (state ^ state >> shift) * factor & _WORD
-    hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
-    hashes *= np.uint64(_STEP)
-    hashes += np.uint64(state)
-    shifted = np.empty_like(hashes)
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-        np.right_shift(hashes, np.uint64(shift), out=shifted)
-        hashes ^= shifted
-        hashes *= np.uint64(factor)
-    return hashes
 
 
 def shuffle_records(

@@ -102,6 +102,27 @@ def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.Mon
     assert not list(work.glob(".*"))
 
 
+@pytest.mark.parametrize("make", [encode, generate])
+def test_whole_job_is_resumed_after_its_last_part_was_killed_while_it_joined(make: Callable[..., Any], work: Path) -> None:
+    (work / "expected").mkdir()
+    (work / "parts").mkdir()
+    expected = make("expected")
+
+    def stop(stage: str, *_: Any) -> None:
+        if stage in ("combine", "shuffle"):
+            raise KeyboardInterrupt
+
+    for part in range(PARTS - 1):
+        make("parts", shard=(part, PARTS))
+    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(encode.__globals__, "no_progress", stop)
+        make("parts", shard=(PARTS - 1, PARTS), **({"progress": stop} if make is generate else {}))
+    found = make("parts", resume=True)
+    assert (found.missing_parts, found.units, found.kept_units) == (0, found.units, found.units)
+    assert len(found.paths) == len(expected.paths)
+    assert snapshot(work / "parts") == snapshot(work / "expected")
+
+
 def test_look_at_a_lock_does_not_prevent_taking_it(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     ended = threading.Event()

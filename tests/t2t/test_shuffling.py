@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from bpejit.arrays import random_numbers
 from bpejit.errors import BpejitError, OutputError, TokenFileError
 from bpejit.t2t import shuffling
 from bpejit.t2t.example_arrays import write_examples
-from bpejit.t2t.shuffling import random_numbers, shuffle_records
+from bpejit.t2t.shuffling import shuffle_records
 
 
 def hashed_plainly(numbers):

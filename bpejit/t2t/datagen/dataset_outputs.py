@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import tarfile
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -193,7 +192,7 @@ class Shuffling:
                 return task.shard, target.stat().st_size
             _hash_of(target).unlink(missing_ok=True)
             return task.shard, self._write(task.shard, task.sources, target)
-        with scratch_folder(Path(tempfile.gettempdir()), "shuffling") as scratch:
+        with scratch_folder(None, "shuffling") as scratch:
             places = [scratch / f"part-{number}" for number in range(len(task.sources))]
             for source, place in zip(task.sources, places, strict=True):
                 _fetch_records(self.remote, source, place)

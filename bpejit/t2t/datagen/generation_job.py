@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array, padded_text, random_numbers
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec, warm_encoding
@@ -31,7 +31,6 @@ from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.sample_reading import LABEL, FeatureTexts, SampleBlock, SampleChunk, gather_sequences, pack_numbers
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
 from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
-from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
 from bpejit.t2t.tfrecords import order_records

@@ -9,7 +9,6 @@ reports.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -104,7 +103,7 @@ def generate(
     wanted = vocabulary_names(problem)
     with ExitStack() as stack:
         # The next run removes what a process that was killed leaves.
-        temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
+        temporary = stack.enter_context(scratch_folder(None, "datagen"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
         names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
