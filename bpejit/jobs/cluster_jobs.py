@@ -124,8 +124,8 @@ def _run_parts(
     missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
-        units, paths = plan.units_of_nodes(part, parts)
-        arguments = (part, parts, units, modified_times(paths), found[part])
+        mine = plan.part(part, parts, plan.slice(part, parts), Totals())
+        arguments = (part, parts, mine.mine, modified_times(mine.paths), found[part])
         tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
     memory = 0
     warned: set[str] = set()
@@ -134,7 +134,7 @@ def _run_parts(
         for message in sorted(messages - warned):
             warn_user(message)
         warned |= messages
-        found[missing[index]] = plan.given_names(totals)
+        found[missing[index]] = totals
         memory = max(memory, peak)
     return sum(found, Totals()), memory
 
@@ -162,8 +162,7 @@ def run_part_task(
     messages : set of str
         Warnings, for the driver to give.
     """
-    if shared.home:
-        os.chdir(shared.home)
+    _enter(shared)
     for kernels in shared.kernels:
         warm_up(kernels)
     check_times(times)
@@ -176,6 +175,12 @@ def run_part_task(
         result = run_part(plan, work, joins=False, patience=PATIENCE)
     messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
     return result.totals, peak_memory()[0], messages
+
+
+def _enter(shared: JobPlan) -> None:
+    """Make the folder of the driver the current one, if relative paths refer to it."""
+    if shared.home:
+        os.chdir(shared.home)
 
 
 def _join_in_task(
@@ -195,6 +200,7 @@ def _join_in_task(
 
 def join_task(shared: JobPlan, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
+    _enter(shared)
     store = shared.store
     until = time.monotonic() + PATIENCE
     while store.join(shared.names, report) is None and store.begun() is not None:

@@ -20,7 +20,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.kept_columns import final_schema, merge_schemas, pack_rows, read_schema, unpack_rows
-from bpejit.corpus.sources import Source, absolute_path, absolute_sources, check_shared_sources, given_names, rename_records
+from bpejit.corpus.sources import Source, check_shared_sources
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
@@ -32,7 +32,7 @@ from bpejit.jobs.final_files import SCHEMA, columns_path
 from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
-from bpejit.jobs.job_totals import AnyChunker, Totals
+from bpejit.jobs.job_totals import AnyChunker
 from bpejit.jobs.spools import SinkOptions, SpoolSink, count_lengths
 from bpejit.storage.files import StrPath, file_sha256
 from bpejit.storage.remote import is_remote
@@ -139,24 +139,9 @@ class EncodingPlan(JobPlan):
         super().check_shared()
         check_shared_sources(self.sources)
 
-    def seen_by_nodes(self) -> list[str]:
-        """Return the first and the last local input."""
-        inputs = [source.path for source in (*self.sources[:1], *self.sources[-1:])]
-        return [absolute_path(path) for path in inputs if not is_remote(path)]
-
     def shared(self) -> EncodingPlan:
-        """Return what the plans of all tasks on a cluster have in common: an absolute path of the output, and no inputs."""
-        names = replace(self.names, out=Path(absolute_path(self.names.out)))
-        return replace(self, names=names, units=range(len(self.units)), mine=(), sources=())
-
-    def units_of_nodes(self, part: int, parts: int) -> tuple[list[Unit], list[str]]:
-        """Return the units of a part with absolute paths, and these."""
-        units = [unit._replace(sources=absolute_sources(unit.sources)) for unit in self.slice(part, parts)]
-        return units, [source.path for unit in units for source in unit.sources]
-
-    def given_names(self, totals: Totals) -> Totals:
-        """Return totals of a task with the names of inputs as the user gave them."""
-        return replace(totals, skipped=rename_records(totals.skipped, given_names(self.sources)))
+        """Return what the plans of all tasks on a cluster have in common, without inputs."""
+        return replace(super().shared(), sources=())
 
 
 class EncodingSink(PartSink):

@@ -9,6 +9,7 @@ on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -30,6 +31,7 @@ from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
+from bpejit.storage.remote import is_remote
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -214,21 +216,21 @@ class JobPlan(ABC):
                 "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
             )
 
-    @abstractmethod
-    def seen_by_nodes(self) -> list[str]:
-        """Return local files that all nodes of a cluster must see."""
+    @property
+    def relative_to(self) -> str:
+        """The current folder if a path is relative to it; otherwise empty."""
+        paths = [*([] if self.remote else [str(self.names.out)]), *self.paths]
+        return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
 
-    @abstractmethod
+    def seen_by_nodes(self) -> list[str]:
+        """Return what all nodes of a cluster must see: the folder of relative paths, and the first and the last local input."""
+        inputs = [path for path in self.paths if not is_remote(path)]
+        found = [*([self.relative_to] if self.relative_to else []), *inputs[:1], *inputs[-1:]]
+        return [os.path.join(self.relative_to, path) for path in dict.fromkeys(found)]  # noqa: PTH118
+
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
-
-    @abstractmethod
-    def units_of_nodes(self, part: int, parts: int) -> tuple[list[Any], list[str]]:
-        """Return the units of a part as other machines read them, and the paths of their inputs there."""
-
-    def given_names(self, totals: Totals) -> Totals:
-        """Return totals of a task with the names of inputs as the user gave them."""
-        return totals
+        return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
 
     def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine | None:  # noqa: ARG002 - not all kinds divide it
         """Return the engine with which the driver joins the parts on a cluster; None to join them in a single task."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,11 +25,10 @@ from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink
 from bpejit.jobs.job_totals import AnyChunker
 from bpejit.kernels.constants import WARMING_TEXT
-from bpejit.storage.remote import is_remote
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
 from bpejit.t2t.datagen.sample_reading import LABEL, FeatureTexts, SampleBlock, SampleChunk, gather_sequences, pack_numbers
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
+from bpejit.t2t.datagen.sample_sources import SampleChunker
 from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
@@ -308,26 +307,6 @@ class DatasetPlan(JobPlan):
                 f"the problem {self.job['data_set']} is a Python class, which other machines may not have; expected a problem "
                 "that a file describes: write its samples to files first, or use another engine"
             )
-
-    @property
-    def relative_to(self) -> str:
-        """The current folder if a path is relative to it; otherwise empty."""
-        paths = [*([] if self.remote else [str(self.names.out)]), *self.paths]
-        return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
-
-    def seen_by_nodes(self) -> list[str]:
-        """Return the folder that relative paths refer to, and the first and the last local input."""
-        inputs = [path for path in self.paths if not is_remote(path)]
-        found = [*([self.relative_to] if self.relative_to else []), *inputs[:1], *inputs[-1:]]
-        return [os.path.join(self.relative_to, path) for path in dict.fromkeys(found)]  # noqa: PTH118
-
-    def shared(self) -> DatasetPlan:
-        """Return what the plans of all tasks on a cluster have in common."""
-        return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
-
-    def units_of_nodes(self, part: int, parts: int) -> tuple[list[SampleUnit], list[str]]:
-        """Return the units of a part, and the paths of all inputs."""
-        return self.slice(part, parts), self.paths
 
     def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine:
         """Return the engine that shuffles shards, each in a task."""
