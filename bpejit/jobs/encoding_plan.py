@@ -29,6 +29,7 @@ from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
 from bpejit.jobs.final_files import SCHEMA, columns_path
+from bpejit.jobs.folder_store import open_store
 from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units
@@ -48,7 +49,7 @@ class EncodingPlan(JobPlan):
 
     Parameters
     ----------
-    names, job, options, units, mine, remote
+    names, job, options, units, mine, store
         See `JobPlan`.
     encoder : Encoder
     sources : list of Source
@@ -353,11 +354,7 @@ def plan_job(
         )
     form = load_format(format)
     ids_dtype = choose_dtype(form.dtypes, dtype, model.vocab_size)
-    remote = None
-    if is_remote(out):
-        from bpejit.jobs.url_store import UrlStore  # not at the top: most outputs are local
-
-        remote = UrlStore(os.fspath(out).rstrip("/"), options.per_input)
+    store = open_store(os.fspath(out), per_input=options.per_input)
     input_options = contents.options.that_change_ids()
     columns = plan_columns(sources) if input_options.get("keep_columns") else None
     if columns is not None:
@@ -369,7 +366,7 @@ def plan_job(
         token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
     units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
     names = EncodingOutputs(
-        Path(out) if remote is None else remote.out,
+        store.out,
         _output_names(inputs, sources) if options.per_input else None,
         options.shard_tokens is not None,
         form,
@@ -393,7 +390,7 @@ def plan_job(
         "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
-    return EncodingPlan(names, job, options, units, mine, remote, encoder, sources, ids_dtype, chunk_bytes, columns)
+    return EncodingPlan(names, job, options, units, mine, store, encoder, sources, ids_dtype, chunk_bytes, columns)
 
 
 def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:

@@ -23,7 +23,6 @@ import numpy as np
 from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
-from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part
 from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Totals, chain_checksum, size_of_units
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpejit.engines.ray_cluster import RayCluster
-    from bpejit.jobs.url_store import UrlStore
 
 
 class PartSink(ABC):
@@ -84,8 +82,8 @@ class JobPlan(ABC):
     options : JobOptions
     units, mine : list of units
         All units, and those of the part that this process works on.
-    remote : UrlStore, optional
-        The output if it is at a URL. Then the paths in `names` are placeholders.
+    store : Store
+        Where the outputs appear, and the parts are until then. At a URL, the paths in `names` are placeholders.
     home : str
         For tasks on a cluster, the folder of the driver if relative paths refer to it; otherwise empty.
     earlier : Totals, optional
@@ -99,7 +97,7 @@ class JobPlan(ABC):
     options: JobOptions
     units: Sequence[Any]
     mine: Sequence[Any]
-    remote: UrlStore | None
+    store: Store
     home: str = field(default="", kw_only=True)
     earlier: Totals | None = field(default=None, kw_only=True)
     whole: int | None = field(default=None, kw_only=True)
@@ -123,11 +121,6 @@ class JobPlan(ABC):
     def folder(self) -> Path:
         """The folder of the unfinished job."""
         return self.names.folder
-
-    @property
-    def store(self) -> Store:
-        """Where the outputs appear, and the parts are until then."""
-        return self.remote or FolderStore(self.names.out, self.names.per_input)
 
     @property
     def size(self) -> int | None:
@@ -219,7 +212,7 @@ class JobPlan(ABC):
     @property
     def relative_to(self) -> str:
         """The current folder if a path is relative to it; otherwise empty."""
-        paths = [*([] if self.remote else [str(self.names.out)]), *self.paths]
+        paths = [self.store.name, *self.paths]
         return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
 
     def seen_by_nodes(self) -> list[str]:

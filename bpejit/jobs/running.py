@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bpejit.engines import Engine, Job, remarks, report_details
 from bpejit.jit.listening import working_time
@@ -21,9 +21,6 @@ from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, cha
 from bpejit.jobs.output_files import CompleteParts, Finished, JobResult
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
-
-if TYPE_CHECKING:
-    from bpejit.jobs.url_store import UrlStore
 
 
 def run_job(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
@@ -74,9 +71,9 @@ def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, pati
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    if plan.remote is None:
-        return _run_in_folder(plan, work, joins=joins, patience=patience)
-    result = _run_in_scratch(plan, plan.remote, work)
+    if isinstance(plan.store, FolderStore):
+        return _run_in_folder(plan, plan.store, work, joins=joins, patience=patience)
+    result = _run_in_scratch(plan, plan.store, work)
     if plan.options.part is not None and joins:
         _join_last(plan, work, result)
     return result
@@ -99,9 +96,8 @@ def _join_last(plan: JobPlan, work: Mapping[str, Any], result: JobResult) -> Non
     result.seconds.finish += working_time() - before
 
 
-def _run_in_folder(plan: JobPlan, work: Mapping[str, Any], *, joins: bool, patience: float) -> JobResult:
+def _run_in_folder(plan: JobPlan, store: FolderStore, work: Mapping[str, Any], *, joins: bool, patience: float) -> JobResult:
     """Run a part of a begun job in its folder, whose lock is held until all parts are joined."""
-    store = FolderStore(plan.names.out, plan.names.per_input)
     begun = working_time()
     seconds = Seconds()
     report = work["report"]
@@ -137,7 +133,7 @@ def _run_in_folder(plan: JobPlan, work: Mapping[str, Any], *, joins: bool, patie
     return result
 
 
-def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Mapping[str, Any]) -> JobResult:
+def _run_in_scratch(plan: JobPlan, store: Any, work: Mapping[str, Any]) -> JobResult:
     """Run a part of a begun job in a folder of this machine, and store it.
 
     A job that is not divided is not stored as a part: its final files are.
@@ -149,17 +145,19 @@ def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Mapping[str, Any]) -> 
         totals = Totals.from_json(store.check_part(plan.job, part, parts)[0]["totals"])
         return JobResult(totals, None, len(plan.mine), totals.units, 0)
     with store.giving_up(), scratch_folder(None, "working") as scratch:
-        local = replace(plan, names=plan.names.moved(scratch / "outputs"), remote=None)
+        names = plan.names.moved(scratch / "outputs")
+        folder = FolderStore(names.out, names.per_input)
+        local = replace(plan, names=names, store=folder)
         if options.part is not None:
             local = replace(local, options=replace(options, resume=False, overwrite=False))
-            local.store.claim(begun_fields(plan, parts))
-        result = _run_in_folder(local, work, joins=options.part is None, patience=0.0)
+            folder.claim(begun_fields(plan, parts))
+        result = _run_in_folder(local, folder, work, joins=options.part is None, patience=0.0)
         before = working_time()
         if options.part is not None:
-            store.store_part(local.names, part, parts)
+            store.store_part(names, part, parts)
             store.claim(begun_fields(plan, parts))  # in case that another process has given up the job
         elif result.finished is not None:
-            result.finished = store.publish(local.names, result.finished, overwrite=options.overwrite, report=report)
+            result.finished = store.publish(names, result.finished, overwrite=options.overwrite, report=report)
             store.remove_folder()
         result.seconds.finish += working_time() - before
     return result

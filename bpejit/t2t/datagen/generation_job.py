@@ -258,7 +258,7 @@ class DatasetPlan(JobPlan):
 
     Parameters
     ----------
-    names, job, options, units, mine, remote
+    names, job, options, units, mine, store
         See `JobPlan`. Of the totals of the job, `documents` is the number of examples.
     vocabularies : dict of str to FeatureVocabulary
     settings : GenerationSettings

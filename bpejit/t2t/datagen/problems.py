@@ -28,6 +28,7 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.output_files import JobReport, JobResult
+from bpejit.jobs.store import Store
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
@@ -107,10 +108,10 @@ def generate(
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
         names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
+        store = remote or FolderStore(names.out, per_input=False)
         planned = working_time()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
-                store = remote or FolderStore(names.out, per_input=False)
                 store.check(names, InputFiles([source.path for source in sources]), overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
@@ -120,7 +121,7 @@ def generate(
         if remote is not None and not dry_run:
             store_vocabularies(remote, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, remote)
+        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, store)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
             result, seconds = plan_anywhere(plan, work, estimated=vocabularies is not None)
@@ -201,7 +202,7 @@ def plan_dataset(
     options: JobOptions,
     form: str,
     max_memory: int,
-    remote: UrlStore | None,
+    store: Store,
 ) -> DatasetPlan:
     """Return the plan of a data set."""
     n_shards = [shards for _, shards in names.splits]
@@ -232,7 +233,7 @@ def plan_dataset(
         "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
-    return DatasetPlan(names, job, options, units, mine, remote, vocabularies, settings, max_memory)
+    return DatasetPlan(names, job, options, units, mine, store, vocabularies, settings, max_memory)
 
 
 class Text2TextProblem(Problem):
