@@ -33,8 +33,11 @@ from bpejit.tokenfiles.templates import MappedFormat
 
 _COMPLETE = "complete"
 
-_THREADS = 8
-"""Threads that copy spools, each of which takes the memory of some row groups, or flush files whose ids are not copied."""
+_THREADS = 4
+"""Threads that copy spools. Each takes the memory of some row groups."""
+
+_FLUSHED = 8
+"""Files that are flushed to disk at a time, if their ids are not copied."""
 
 
 SCHEMA = "columns.schema"
@@ -218,7 +221,7 @@ class FinalFiles:
         """Write the files of spools; `missing` has each with the number of its first row."""
         form = self.names.format
         if isinstance(form, MappedFormat):
-            threads = _THREADS
+            threads = _FLUSHED
             tasks = [partial(self._adopt, form, record) for record, _ in missing]
         else:
             threads = min(count_cpus(), _THREADS) if sum(record.tokens for record, _ in missing) > BLOCK_TOKENS else 1

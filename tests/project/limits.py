@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 74_271,
-    "package lines of code": 45_510,
-    "package tokens": 443_272,
-    "tokens in a line of code": 9.74,
-    "package modules": 344,
-    "cli lines": 4_140,
+    "package lines": 73_971,
+    "package lines of code": 45_276,
+    "package tokens": 441_410,
+    "tokens in a line of code": 9.75,
+    "package modules": 333,
+    "cli lines": 4_139,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,
@@ -17,7 +17,7 @@ AT_MOST = {
     "folders that import each other": 0,
     "long files": 6,
     "modules in a folder": 22,
-    "long functions": 11,
+    "long functions": 10,
     "kernels over the limits": 5,
     "lines of ARCHITECTURE": 200,
     "modules that no page names": 0,
