@@ -179,7 +179,11 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "english": Recipe(ENGLISH_PACKAGES, english_documents, "1357cce3e046b490477e90de61cb4fde157979df8169740cb42e8aa0c8c88773"),
-    "english-500": Recipe(ENGLISH_PACKAGES + MORE_ENGLISH_PACKAGES, english_documents, ""),
+    "english-500": Recipe(
+        ENGLISH_PACKAGES + MORE_ENGLISH_PACKAGES,
+        english_documents,
+        "70b91bef5e7849dce0238447313c6fcd1c4b600a3e44ac010da47bc4a2b00bd0",
+    ),
     "code": Recipe(CODE_PACKAGES, code_documents, "615aaf1d181f59a2228f5f131fcd5d861d7c1aa223112550cabc047b21ef60ec"),
 }
 

@@ -95,7 +95,7 @@ def describe_counts(*, path: str, verify: bool) -> None:
         bpejit counts info corpus.counts
         bpejit counts info corpus.counts --verify --json
     """
-    from bpejit.splitting.presets import pattern_source
+    from bpejit.splitting.presets import pattern_source, stages_of
 
     from .text_output import quoted
 
@@ -109,12 +109,13 @@ def describe_counts(*, path: str, verify: bool) -> None:
         "file_bytes": size,
         "pattern": found.pattern if source != found.pattern else None,
         "pattern_source": source,
+        "words": found.header.settings.words,
         **fields_of(found, "unicode", "special_tokens", "normalize_newlines"),
         **_totals(found),
         "inputs": list(found.inputs),
         "verified": verify,
     }
-    patterns = [found.pattern] if isinstance(found.pattern, str) else found.pattern
+    patterns, words = map(stages_of, (found.pattern, found.header.settings.words or ()))
     specials = (quoted(token.encode("utf-8", "surrogateescape")) for token in found.special_tokens)
     rows = [
         ("counts file", path),
@@ -122,6 +123,7 @@ def describe_counts(*, path: str, verify: bool) -> None:
         ("pre-tokens", f"{found.n_pretokens:,}, {len(found):,} distinct"),
         ("text", f"{found.n_bytes:,} bytes of {counted(len(found.inputs), 'input')}"),
         ("pattern", ", then ".join(patterns)),
+        *([("words", ", then ".join(words))] if words else []),
         ("unicode", found.unicode),
         ("special tokens", " ".join(specials)),
         ("newlines", "normalized" if found.normalize_newlines else "unchanged"),

@@ -131,6 +131,7 @@ def train(
         worker_memory=worker_memory,
         details=format_memory(memory, worker_memory),
         skipped_records=sum(entry["count"] for entry in notes.get("skipped_records", ())),
+        superwords=notes.get("superwords"),
         resumed=outputs.counts_file.resumes,
         sizes=sizes,
     )

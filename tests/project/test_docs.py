@@ -437,7 +437,7 @@ SHELL_EXAMPLES = {
     ("docs/recipes/datatrove.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_datatrove",
     ("docs/recipes/grammars.md", "console", 1): "tests/project/test_recipes.py::test_recipe",
     ("docs/recipes/megatron.md", "console", 1): "tests/project/test_recipes.py::test_recipe",
-    ("docs/recipes/superwords.md", "console", 3): "tests/project/test_recipes.py::test_recipe",
+    ("docs/recipes/superwords.md", "console", 4): "tests/project/test_recipes.py::test_recipe",
     ("docs/recipes/nanogpt.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_nanogpt",
     ("docs/recipes/server.md", "console", 1): "tests/project/test_recipes.py::test_recipe_for_servers",
     ("docs/subwords.md", "console", 5): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 import regex
 import tokenizers
 import twins
-from conftest import data_text, small
+from conftest import data_text, read_shared, small
 from helpers.training import table_of
 from hypothesis import given, strategies as st
 
@@ -108,6 +108,49 @@ def test_merges_of_prose_are_those_of_the_twin(kind: str) -> None:
     corpus = data_text("prose.txt")[:50_000].decode().split("\n\n")
     options = {"pattern": "cl100k", "superword_pattern": None, "max_words": 3, "tie_break": "hf", "min_frequency": 2}
     check_against_the_twin(corpus, 400, 200, kind, options)
+
+
+def merged_by_index(runs: list[list[int]], counts: list[int], tokens: list[bytes], n_merges: int) -> list[tuple[int, int, int]]:
+    """Merge the most frequent pair again and again, with the runs of each pair, of which the twin has no list."""
+    totals: Counter[tuple[int, int]] = Counter()
+    places: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+    for number, (run, count) in enumerate(zip(runs, counts, strict=True)):
+        for pair in pairwise(run):
+            totals[pair] += count
+            places[pair].add(number)
+    merges = []
+    for _ in range(n_merges):
+        most = max(totals.values())
+        best = max((pair for pair, n in totals.items() if n == most), key=lambda pair: (tokens[pair[0]], tokens[pair[1]]))
+        merges.append((*best, most))
+        for number in list(places[best]):
+            totals.subtract({pair: n * counts[number] for pair, n in Counter(pairwise(runs[number])).items()})
+            runs[number] = twins.training.replace_pair(runs[number], best, len(tokens))
+            for pair in pairwise(runs[number]):
+                totals[pair] += counts[number]
+                places[pair].add(number)
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+    return merges
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_superwords_of_ten_megabytes() -> None:
+    """The runs are found by the `regex` package and sets of Python, and merged by another algorithm."""
+    text = read_shared("corpora/english.txt")[:10_000_000].decode(errors="ignore").replace("<|endoftext|>", " ")
+    n_words, n_more = 8000, 300
+    sizes = {"vocab_size": 256 + n_words + n_more, "special_tokens": [], "workers": 2}
+    model = bpejit.train(iter([text]), superwords="super", transition=256 + n_words, **sizes).model
+    plain = bpejit.train(iter([text]), **sizes | {"vocab_size": 256 + n_words})
+    tokens = list(plain.vocab.values())
+    ids = {token: number for number, token in enumerate(tokens) if len(plain.encode_array(token)) == 1}
+    joins = {(left[-1], right[0]) for left, right in plain.merges}
+    pretokens = sequences([text], PRESETS["gpt2"], str(joined_words("gpt2")))
+    runs, counts = map(list, zip(*twins.superwords.find_runs(pretokens, ids, joins), strict=True))
+    assert len(runs) == model.training["superwords"]["distinct_runs"]
+    expected = [(tokens[left], tokens[right], n) for left, right, n in merged_by_index(runs, counts, tokens, n_more)]
+    found = [(*pair, n) for pair, n in zip(model.merges, model.merge_counts, strict=True)][n_words:]
+    assert found == expected
 
 
 @pytest.fixture(scope="module")

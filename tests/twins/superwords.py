@@ -40,15 +40,19 @@ def find_runs(pretokens: Words, ids: dict[bytes, int], joins: set[tuple[int, int
     return runs
 
 
-def encode_word(word: bytes, merges: Merges) -> list[bytes]:
-    """Return the tokens of a word: each merge in turn, at all of its occurrences, from the left."""
-    tokens = [bytes([byte]) for byte in range(256)] + [left + right for left, right, _ in merges]
-    sequence = list(word)
-    for number, (left, right, _) in enumerate(merges, 256):
-        pair = tokens.index(left), tokens.index(right)
-        if pair in pairwise(sequence):
-            sequence = replace_pair(sequence, pair, number)
-    return [tokens[token] for token in sequence]
+def tokens_of(merges: Merges) -> list[bytes]:
+    """Return the bytes, and the tokens that merges make."""
+    return [bytes([byte]) for byte in range(256)] + [left + right for left, right, _ in merges]
+
+
+def apply_merges(texts: list[bytes], merges: Merges) -> list[list[int]]:
+    """Return the tokens of texts: each merge in turn, at all of its occurrences, from the left."""
+    ids = {token: number for number, token in enumerate(tokens_of(merges))}
+    pairs = [(ids[left], ids[right]) for left, right, _ in merges]
+    sequences = [list(text) for text in texts]
+    for number, pair in enumerate(pairs, 256):
+        sequences = [replace_pair(one, pair, number) if pair in pairwise(one) else one for one in sequences]
+    return sequences
 
 
 def learn_both(
@@ -73,7 +77,8 @@ def learn_both(
     for left, right, count in learned:
         first.append((tokens[left], tokens[right], count))
         tokens.append(tokens[left] + tokens[right])
-    ids = {token: number for number, token in enumerate(tokens) if encode_word(token, first) == [token]}
+    encoded = zip(tokens, apply_merges(tokens, first), strict=True)
+    ids = {token: number for number, (token, sequence) in enumerate(encoded) if sequence == [number]}
     runs = find_runs(pretokens, ids, {(left[-1], right[0]) for left, right, _ in first})
     sizes = [1] * len(tokens)
     more = merge_some(runs, tokens, len(tokens) + n_more, rule, least, max_words, sizes)
@@ -122,13 +127,8 @@ def learn_authors(pieces: dict[bytes, int], first: Merges, n_more: int) -> Merge
       characters.
     - A pair is not merged if its token would have a colon before a space, or more than four parts between spaces.
     """
-    tokens = [bytes([byte]) for byte in range(256)] + [left + right for left, right, _ in first]
-    sequences = []
-    for piece, count in pieces.items():
-        sequence = list(piece)
-        for number, (left, right, _) in enumerate(first, 256):
-            sequence = replace_pair(sequence, (tokens.index(left), tokens.index(right)), number)
-        sequences.append((sequence, count))
+    tokens = tokens_of(first)
+    sequences = list(zip(apply_merges(list(pieces), first), pieces.values(), strict=True))
 
     def refuses(token: bytes) -> bool:
         return b": " in token or len(token.split(b" ")) - token.split(b" ").count(b"") > 4
