@@ -85,8 +85,9 @@ def _gguf(path: Path) -> list[str]:
     from gguf.vocab import BpeVocab, LlamaHfVocab, SpecialVocab
 
     folder = path if path.is_dir() else path.parent
-    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    vocab = (LlamaHfVocab if content["model"].get("byte_fallback") else BpeVocab)(folder)
+    file = folder / "tokenizer.json"  # which a pair of vocab.json and merges.txt lacks
+    model = json.loads(file.read_text(encoding="utf-8"))["model"] if file.exists() else {}
+    vocab = (LlamaHfVocab if model.get("byte_fallback") else BpeVocab)(folder)
     SpecialVocab(folder, load_merges=True, n_vocab=vocab.vocab_size)
     return [token.decode() if isinstance(token, bytes) else token for token, _, _ in vocab.all_tokens()]
 

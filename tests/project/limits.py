@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_971,
-    "package lines of code": 45_276,
-    "package tokens": 441_410,
+    "package lines": 73_972,
+    "package lines of code": 45_277,
+    "package tokens": 441_420,
     "tokens in a line of code": 9.75,
     "package modules": 333,
     "cli lines": 4_139,
