@@ -144,6 +144,7 @@ def _is_text(path: str) -> bool:
 
 def _tokenizer_fields(model: Model, path: str) -> dict[str, Any]:
     """Return the fields of the report on a tokenizer."""
+    from bpejit.encoding.encoder_tables import first_superword
     from bpejit.splitting import compile_pattern
 
     pattern = compile_pattern(model.pattern, unicode=model.unicode)
@@ -162,6 +163,7 @@ def _tokenizer_fields(model: Model, path: str) -> dict[str, Any]:
         "pre_tokenizer": None if pipeline is None else pipeline.pre_tokenizer,
         "symbols": _describe_symbols(model),
         "tie_break": model.tie_break,
+        "first_superword": first_superword(model),
         "longest_tokens": sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN],
         "training": dict(model.training),
         "sha256": model.sha256,
@@ -205,6 +207,10 @@ def _tokenizer_rows(model: Model, fields: dict[str, Any]) -> Iterator[tuple[str,
         parts += [f"{name.replace('_', ' ')} {value}" for name, value in symbols.items() if isinstance(value, str)]
         yield "symbols", ", ".join(parts)
     yield "tie rule", model.tie_break or "not known"
+    if (first := fields["first_superword"]) is not None:
+        yield "superwords", f"merges {first + 1:,} to {len(model.merges):,} join words; words are encoded before, by the others"
+    elif "superwords" in model.training:
+        yield "superwords", "encoded by all merges at once, since they cannot be divided into those within and across words"
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in fields["longest_tokens"])
     ranks = range(len(model.merges))
     for name, some in (("first merges", ranks[:SHOWN]), ("last merges", ranks[SHOWN:][-SHOWN:])):

@@ -127,6 +127,11 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     )
 
 
+def first_superword(model: Model) -> int | None:
+    """Return the rank of the merge with which encoding across words begins; None if the general encoder runs."""
+    return _first_superword(model, *internal_rules(model))
+
+
 def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> int | None:
     """Return the rank of the first merge that joins words, for a vocabulary of superwords; otherwise None.
 

@@ -13,6 +13,7 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
 from bpejit.inspection.names import CountingOptions
+from bpejit.inspection.superword_measures import superword_figures
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
@@ -144,7 +145,8 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
 
     `total` has the figures of the corpus, and `groups` those of each label or file, with its `name`. `scripts` are those of
     `found`. `vocab_tokens` and `unused_tokens` are the tokens of the vocabulary, and those that do not occur. `coverage`,
-    `ranks` and `frequencies` are distributions. `most_frequent` and `longest` have `n_shown` tokens that occur.
+    `ranks` and `frequencies` are distributions, `superwords` is from `superword_figures`. `most_frequent` and `longest` have
+    `n_shown` tokens that occur.
     """
     properties = token_properties(model)
     in_use = properties.lengths > 0
@@ -171,6 +173,7 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
         "coverage": coverage(total.counts),
         "ranks": usage_by_rank(dense, in_use),
         "frequencies": frequency_classes(dense[in_use]),
+        "superwords": superword_figures(model, dense, properties.lengths),
         "most_frequent": listed(frequent),
         "longest": listed(longest),
     }
@@ -204,6 +207,15 @@ def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -
         f"unused     {figures['unused_tokens']:,} tokens\n"
         f"Renyi efficiency relative to the vocabulary  {figure(figures['total']['vocab_renyi_efficiency'])}"
     )
+    if (superwords := figures["superwords"]) is not None:
+        yield (
+            f"superwords {superwords['used_tokens']:,} of {superwords['tokens']:,} are used; they cover "
+            f"{percent(superwords['share'])} of the text\n"
+            f"bytes each {figure(superwords['bytes_per_word_token'])} with the tokens of words alone, "
+            f"{figure(superwords['bytes_per_token'])} with superwords"
+        )
+        columns = table(superwords["words"], ("words", "tokens", "count"), ("words", "tokens", "occurrences"))
+        yield Table(columns, fold="how many words are in a token")
     share = "the most frequent tokens make up this share of the text"
     yield Table(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=(), title=share, fold=share)
     ranks = table(figures["ranks"], ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "of the text"))

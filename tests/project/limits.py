@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_972,
-    "package lines of code": 45_277,
-    "package tokens": 441_420,
+    "package lines": 74_075,
+    "package lines of code": 45_337,
+    "package tokens": 442_044,
     "tokens in a line of code": 9.75,
-    "package modules": 333,
-    "cli lines": 4_139,
+    "package modules": 334,
+    "cli lines": 4_145,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[bpejit.Tokenizer,
     runs = bpejit.Tokenizer.from_model(replace(words.model, pattern=r"\p{N}{1,3}|[^\p{N}\n]+|\n+"))
     bpejit.extend(runs, file, vocab_size=1200, workers=1).save(folder / "tokenizer")
     return bpejit.load(folder / "tokenizer"), folder / "tokenizer" / "tokenizer.json"
+
+
+def test_published_layout(trained: tuple[bpejit.Tokenizer, Path], tmp_path: Path) -> None:
+    """Files of SuperBPE's authors divide numbers by an unbounded look-ahead."""
+    import tokenizers
+
+    content = json.loads(trained[1].read_text(encoding="utf-8"))
+    splits = [
+        {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+        for regex in (r"\p{N}+", r"(?=(\d{3})+(?!\d))")
+    ]
+    content["pre_tokenizer"]["pretokenizers"][:-1] = splits
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    judge = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "one of the 1234567 of the 12 in 12345678901a1234b and so on " * 9 + data_text("prose.txt")[:20_000].decode()
+    assert bpejit.load(tmp_path).encode(text) == judge.encode(text, add_special_tokens=False).ids
 
 
 def test_trained_tokenizer(trained: tuple[bpejit.Tokenizer, Path]) -> None:

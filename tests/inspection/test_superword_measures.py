@@ -1,0 +1,68 @@
+"""Tests of the measures of superwords, against counts of a text in plain Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import data_text
+from helpers.cli import invoke
+
+import bpejit
+from bpejit.inspection.superword_measures import words_of_tokens
+
+WORDS = r"\w+|[^\w ]+| +\w+| +"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("superwords")
+    (folder / "text.txt").write_bytes(data_text("prose.txt")[:60_000])
+    words = bpejit.train(folder / "text.txt", vocab_size=600, pattern=WORDS, workers=1)
+    words.save(folder / "words")
+    runs = bpejit.Tokenizer.from_model(replace(words.model, pattern=r"[^\n]+|\n+"))
+    longer = bpejit.extend(runs, folder / "text.txt", vocab_size=800, workers=1)
+    notes = {"superwords": {"pattern": WORDS, "merges_of_words": len(words.model.merges)}}
+    bpejit.Tokenizer.from_model(replace(longer.model, training=notes)).save(folder / "noted")
+    bpejit.Tokenizer.from_model(replace(longer.model, training={})).save(folder / "tokenizer")
+    return folder
+
+
+def test_figures(folder: Path) -> None:
+    tokenizer = bpejit.load(folder / "noted")
+    found = bpejit.stats(tokenizer, folder / "text.txt", workers=1).to_dict()["superwords"]
+    text = (folder / "text.txt").read_text(encoding="utf-8")
+    tokens = [tokenizer.model.vocab[number] for number in tokenizer.encode(text)]
+    late = {left + right for left, right in tokenizer.merges[-200:]}
+    sizes = [len(re.findall(WORDS, token.decode(errors="replace"))) if token in late else 1 for token in tokens]
+    n_bytes = len(text.encode())
+    assert found["share"] == pytest.approx(sum(len(t) for t, n in zip(tokens, sizes, strict=True) if n > 1) / n_bytes)
+    assert found["token_share"] == pytest.approx(sum(n > 1 for n in sizes) / len(sizes))
+    assert {row["words"]: row["count"] for row in found["words"] if row["count"]} == Counter(sizes)
+    assert sum(row["tokens"] for row in found["words"]) == tokenizer.vocab_size
+    assert found["bytes_per_token"] == pytest.approx(n_bytes / len(tokens))
+    # The tokens of words alone are those of the first merges with the pattern of the runs.
+    words = bpejit.Tokenizer.from_model(replace(bpejit.load(folder / "words").model, pattern=tokenizer.model.pattern))
+    assert found["bytes_per_word_token"] == pytest.approx(n_bytes / words.count(text))
+
+
+def test_without_notes(folder: Path) -> None:
+    """The words of a file of another tool are found as the encoder finds them."""
+    noted, other = (words_of_tokens(bpejit.load(folder / name).model) for name in ("noted", "tokenizer"))
+    assert noted is not None
+    assert other is not None
+    assert ((noted.words > 1) == (other.words > 1)).mean() > 0.95
+    assert words_of_tokens(bpejit.load(folder / "words").model) is None
+
+
+def test_commands(folder: Path) -> None:
+    shown = invoke("stats", folder / "noted", folder / "text.txt").stdout
+    assert re.search(r"superwords [\d,]+ of [\d,]+ are used; they cover [\d.]+ % of the text", shown)
+    assert re.search(r"words +tokens +occurrences", shown)
+    first = json.loads(invoke("info", folder / "tokenizer", "--json").stdout)["first_superword"]
+    assert 256 <= first < len(bpejit.load(folder / "tokenizer").merges)
+    assert json.loads(invoke("info", folder / "words", "--json").stdout)["first_superword"] is None
