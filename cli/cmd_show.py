@@ -66,6 +66,7 @@ def show(
     if text not in (None, "-", "") and len(text) < 256 and not this_command().quiet and Path(text).is_file():
         write_message(f"note: `{text}` is also a file: `--file` shows its content")
     from bpejit.encoding.codec import Codec
+    from bpejit.inspection.superword_measures import words_of_tokens
     from bpejit.inspection.token_rows import token_rows
 
     codec = Codec(tokenizer.model())
@@ -87,7 +88,10 @@ def show(
         write_lines(plain_tokens(rows, separator()).removesuffix("\n").split("\n"))
     if not this_command().quiet:
         per_token = f", {len(data) / len(rows):.2f} bytes per token" if rows else ""
-        write_message(f"{counted(len(rows), 'token')}, {len(data):,} bytes{per_token}")
+        words = words_of_tokens(codec.model)
+        n_superwords = 0 if words is None else sum(words.words[row.id] > 1 for row in rows)
+        superwords = "" if words is None else f", {counted(n_superwords, 'superword')}"
+        write_message(f"{counted(len(rows), 'token')}{superwords}, {len(data):,} bytes{per_token}")
 
 
 def _read_text(text: str | None, path: str | None) -> bytes:
@@ -102,15 +106,20 @@ def _read_text(text: str | None, path: str | None) -> bytes:
 
 def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
+    from bpejit.inspection.superword_measures import words_of_tokens
     from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes, written
 
+    words, ids_of = words_of_tokens(codec.model), codec.model.ids
     tracer = MergeTracer(codec.model)
     found = dict.fromkeys(piece for piece, special in pretokens(codec, data) if not special)
     with codec.workspace() as workspace:
         encoded = codec.encoder.encode_pretokens(list(found), workspace)
     traced = []
     for piece, ids in zip(found, encoded, strict=True):
-        steps = [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in tracer.steps(piece)]
+        steps = []
+        for step in tracer.steps(piece):
+            n_words = 1 if words is None else int(words.words[ids_of[step.result]])
+            steps.append({"rank": step.rank, "token": step.result, "words": n_words, "result": step.tokens})
         result = [token_bytes(codec.model, number) for number in ids.tolist()]
         symbols = tracer.symbols(piece)
         traced.append({"pretoken": written(piece, codec.model), "symbols": symbols, "steps": steps, "result": result})
@@ -146,7 +155,10 @@ def _write_merges(merges: list[dict[str, Any]], console: Console | None) -> None
         piece, steps, final = merge["pretoken"], merge["steps"], merge["result"]
         symbols = merge["symbols"]
         lines = [("bytes" if max(map(len, symbols), default=1) == 1 else "symbols", symbols)]
-        lines += [("whole" if step["rank"] is None else f"{step['rank']}", step["result"]) for step in steps]
+        for step in steps:
+            if step["words"] > 1 and all(label != "words" for label, _ in lines):
+                lines.append(("words", lines[-1][1]))  # the rest makes superwords
+            lines.append(("whole" if step["rank"] is None else f"{step['rank']}", step["result"]))
         if not steps and len(piece) > 1 and len(final) < len(piece):
             lines.append(("result", final))  # too long to be traced
         for label, tokens in lines:

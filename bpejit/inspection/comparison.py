@@ -16,6 +16,7 @@ from bpejit.inspection.corpus_stats import token_figures
 from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
 from bpejit.inspection.names import CountingOptions
 from bpejit.inspection.report_page import report_page
+from bpejit.inspection.superword_measures import superwords_of
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
@@ -119,6 +120,8 @@ def compare(
     work = checked_work(options)
     with repeatable_inputs(inputs, options, labels, times=3) as (sources, of_files):
         vocabulary = compare_vocabularies(given[0].model, given[1].model, n_rows=n_rows)
+        words = [superwords_of(entry.model) for entry in given]
+        vocabulary |= {name: [of[name] for of in words] for name in words[0]}
         codecs = [Codec(entry.model) for entry in given]
         counts = list(count_each(codecs, sources, labels=of_files, **work))
         differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=most) if most else []
@@ -175,6 +178,7 @@ def _compared_tables(
             ("shared", *(f"{common:,} ({percent(common / size)})" for size in sizes)),
             ("alone", *map(len, alone)),
             ("special alone", len(found["only_first_special"]), len(found["only_second_special"])),
+            *_superword_rows(found),
         ]
     )
     lines = [
@@ -198,6 +202,11 @@ def _compared_tables(
         heads = ("text", "bytes", *(f"tokens of {title}" for title in titles), "ratio")
         shown_rows = groups if len(groups) > 2 else groups[:1]
         yield Table([heads, *((shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in shown_rows)])
+
+
+def _superword_rows(found: Row) -> list[tuple[str, int, int]]:
+    rows = [("superwords", *found["superwords"]), ("words in a token, most", *found["most_words"])]
+    return rows if any(found["superwords"]) else []
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from bpejit.arrays import Array
 from bpejit.inspection.names import short_names
+from bpejit.inspection.superword_measures import superwords_of
 from bpejit.inspection.tables import Row
 from bpejit.inspection.visible_text import plain, plain_text, shown, spaces_or
 from bpejit.inspection.vocabulary_measures import (
@@ -66,6 +67,7 @@ def _vocabulary(model: Model, first: Model) -> Row:
         "shared": compared["shared"],
         "alone": len(compared["only_second"]),
         "rank_correlation": compared["rank_correlation"],
+        **superwords_of(model),
     }
 
 
@@ -74,6 +76,8 @@ def _shown_stats(of: Row) -> Row:
     scripts = [{field: row[field] for field in _OF_SCRIPTS} for row in of["scripts"]]
     used = of["total"]["used_tokens"]
     total = {**of["total"], "unused_tokens": of["unused_tokens"], "vocab_share": used / of["vocab_tokens"]}
+    words = of["superwords"] or {"share": 0.0, "bytes_per_word_token": total["bytes_per_token"]}
+    total |= {"superword_share": words["share"], "bytes_per_word_token": words["bytes_per_word_token"]}
     return {"total": total, "groups": groups, "scripts": scripts, "coverage": of["coverage"], "ranks": of["ranks"]}
 
 

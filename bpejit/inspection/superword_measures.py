@@ -53,6 +53,14 @@ def words_of_tokens(model: Model) -> WordsOfTokens | None:
     return WordsOfTokens(words, parts) if (words > 1).any() else None
 
 
+def superwords_of(model: Model) -> Row:
+    """Return the number of superwords, `superwords`, and the most words of a token, `most_words`; 0 and 1 without them."""
+    found = words_of_tokens(model)
+    if found is None:
+        return {"superwords": 0, "most_words": 1}
+    return {"superwords": int(np.count_nonzero(found.words > 1)), "most_words": int(found.words.max())}
+
+
 def superword_figures(model: Model, counts: Array, lengths: Array) -> Row | None:
     """Return what superwords contribute to a text, or None if the vocabulary has none.
 

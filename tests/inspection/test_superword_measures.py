@@ -66,3 +66,32 @@ def test_commands(folder: Path) -> None:
     first = json.loads(invoke("info", folder / "tokenizer", "--json").stdout)["first_superword"]
     assert 256 <= first < len(bpejit.load(folder / "tokenizer").merges)
     assert json.loads(invoke("info", folder / "words", "--json").stdout)["first_superword"] is None
+
+
+def test_merges_show_where_superwords_begin(folder: Path) -> None:
+    tokenizer = bpejit.load(folder / "noted")
+    longest = max((left + right for left, right in tokenizer.merges[-200:] if (left + right).count(b" ") == 2), key=len)
+    shown = invoke("show", folder / "noted", longest.decode(), "--merges")
+    labels = [line.split()[0] for line in shown.stdout.splitlines() if line.strip()]
+    ranks = [int(label) for label in labels if label.isdigit()]
+    n_words = len(bpejit.load(folder / "words").model.merges)
+    assert labels.index("words") == 1 + sum(rank < n_words for rank in ranks) < len(labels) - 1
+    assert ", 1 superword, " in shown.stderr
+    (traced,) = json.loads(invoke("show", folder / "noted", longest.decode(), "--merges", "--json").stdout)["merges"]
+    assert [step["words"] > 1 for step in traced["steps"]] == [rank >= n_words for rank in ranks]
+    assert "superword" not in invoke("show", folder / "words", "the words").stderr
+
+
+def test_comparison_and_report(folder: Path) -> None:
+    found = bpejit.compare(bpejit.load(folder / "words"), bpejit.load(folder / "noted"))
+    n_superwords = int((words_of_tokens(bpejit.load(folder / "noted").model).words > 1).sum())
+    assert found.to_dict()["vocabulary"]["superwords"] == [0, n_superwords]
+    assert re.search(rf"superwords +0 +{n_superwords}\b", repr(found))
+    assert "superwords" not in repr(bpejit.compare(bpejit.load(folder / "words"), bpejit.load(folder / "words")))
+    page = bpejit.report(bpejit.load(folder / "noted"), folder / "text.txt", against=[bpejit.load(folder / "words")]).page
+    meta = json.loads(re.search(r'<script[^>]*id="meta"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    assert [of["superwords"] for of in meta["vocabularies"]] == [n_superwords, 0]
+    noted, words = (of["total"] for of in meta["stats"])
+    assert 0 < noted["superword_share"] < 1 == 1 + words["superword_share"]
+    assert noted["bytes_per_word_token"] < noted["bytes_per_token"]
+    assert words["bytes_per_word_token"] == words["bytes_per_token"]

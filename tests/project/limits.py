@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 74_075,
-    "package lines of code": 45_337,
-    "package tokens": 442_044,
+    "package lines": 74_096,
+    "package lines of code": 45_353,
+    "package tokens": 442_264,
     "tokens in a line of code": 9.75,
     "package modules": 334,
-    "cli lines": 4_145,
+    "cli lines": 4_157,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,

@@ -113,10 +113,18 @@ const ON_THE_TEXT = [
   ["tokens used", "used_tokens", "count", 0],
   ["tokens unused", "unused_tokens", "count", 0],
 ];
+const SUPERWORDS_ON_THE_TEXT = [
+  ["text in superwords", "superword_share", "share", 0],
+  ["bytes per token without superwords", "bytes_per_word_token", "exact", 0],
+];
 const OF_THE_VOCABULARY = [
   ["tokens", "tokens", "count", 0],
   ["special tokens", "specials", "count", 0],
   ["merges", "merges", "merges", 0],
+];
+const SUPERWORDS = [
+  ["superwords", "superwords", "count", 0],
+  ["words in a token, most", "most_words", "count", 0],
 ];
 const COMPARED = [
   [`shared with ${names[0]}`, "shared", "count", 0],
@@ -136,8 +144,9 @@ const COMPARED = [
       addValues(row, rows.map((of) => of[field]), format, sign, names);
     }
   };
-  group("On the text", ON_THE_TEXT, stats.map((of) => of.total));
-  group("Vocabulary", names.length > 1 ? [...OF_THE_VOCABULARY, ...COMPARED] : OF_THE_VOCABULARY, meta.vocabularies);
+  const hasSuperwords = meta.vocabularies.some((of) => of.superwords);
+  group("On the text", hasSuperwords ? [...ON_THE_TEXT, ...SUPERWORDS_ON_THE_TEXT] : ON_THE_TEXT, stats.map((of) => of.total));
+  group("Vocabulary", [...OF_THE_VOCABULARY, ...(hasSuperwords ? SUPERWORDS : []), ...(names.length > 1 ? COMPARED : [])], meta.vocabularies);
 
   for (const [what, list, key, fields] of [["text", "groups", "name", ["bytes", "words"]], ["script", "scripts", "script", ["bytes", "characters", "words"]]]) {
     const all = stats.map((of) => new Map(of[list].map((row) => [row[key], row])));
