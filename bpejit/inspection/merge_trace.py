@@ -71,10 +71,14 @@ class MergeTrace:
         """Yield the rows of each step: the words, the merges, and a summary."""
         record = self._record
         merges = record["merges"]
-        n_words = record["n_words"]
+        n_words, runs = record["n_words"], record["runs"]
         tie_rule = f"{record['tie_break']}: {record['tie_rule']}"
         yield [("words", _word_items(record["words"], n_words))]
         for number, merge in enumerate(merges, start=1):
+            if runs is not None and number == record["merges_of_words"] + 1:
+                n_words = record["n_runs"]
+                what = Item("words next to each other that are one token each, in place of words")
+                yield [("runs", [what]), ("words", _word_items(runs, n_words))]
             yield list(_merge_rows(number, merge, tie_rule, n_words))
         rest = "nothing is left to merge" if record["complete"] else "there may be pairs left"
         listed = sum(merge["listed"] for merge in merges)

@@ -156,7 +156,7 @@ def learn_superwords(
     if inspect_sizes is not None:  # what was merged and is left out counts again
         left_out = first.counts[n_words:].sum() + second.counts[len(first) + len(merges) - n_words :].sum()
         inspect_sizes(n_bytes, n_tokens + int(left_out))
-    notes = {SUPERWORD_NOTES: {**asdict(kind), "pattern": words, "merges_of_words": n_words, "distinct_runs": n_runs}}
+    notes = {SUPERWORD_NOTES: {**asdict(kind), "pattern": words, "merges_of_words": n_words, "runs": n_runs}}
     model = model_of(header, strings, merges, settings, n_distinct, more_notes=notes)
     if inspect_counts is not None:
         inspect_counts(counts, model)

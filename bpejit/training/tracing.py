@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import ByteStrings, PretokenTable
+from bpejit.arrays import ByteStrings, PretokenTable, padded_text
 from bpejit.corpus.chunks import iterate_texts
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.sources import total_bytes
@@ -33,6 +33,8 @@ from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.inspection.merge_trace import MergeTrace, Record
 from bpejit.kernels.training import symbol_cells as kernels
 from bpejit.options import chosen, takes
+from bpejit.splitting import Splitter
+from bpejit.splitting.presets import pattern_source
 from bpejit.training.alphabets import Alphabet, find_alphabet
 from bpejit.training.symbol_settings import SymbolOptions, SymbolSettings
 from bpejit.training.tie_rules import load_tie_rule
@@ -72,6 +74,8 @@ class PlainLearner:
         The numbers of the words that contain a pair, or did so when its newer token was made.
     buckets : dict of int to list of pair
         The pairs of a count, and those whose count has fallen since they were put there.
+    joins : set of pair
+        The bytes on both sides of the border within each token that a merge has made.
     """
 
     def __init__(self, words: Mapping[bytes, int], settings: MergeSettings, symbols: SymbolSettings | None = None) -> None:
@@ -79,10 +83,15 @@ class PlainLearner:
         self.rule = load_tie_rule(settings.tie_break)
         self.tokens = [bytes([byte]) for byte in range(256)]
         self.sizes = [1] * 256
-        self.words = [list(word) for word in words]
-        self.weights = list(words.values())
-        if symbols is not None:
+        self.joins: set[Pair] = set()
+        if symbols is None:
+            self.begin([list(word) for word in words], list(words.values()))
+        else:
             self._begin_with(symbols, words)
+
+    def begin(self, words: list[list[int]], weights: list[int]) -> None:
+        """Begin with words, whose ids are those of tokens so far, and with their counts."""
+        self.words, self.weights = words, weights
         self.counts: Counter[Pair] = Counter()
         self.index: dict[Pair, list[int]] = {}
         self.buckets: dict[int, list[Pair]] = {}
@@ -95,14 +104,15 @@ class PlainLearner:
     def _begin_with(self, symbols: SymbolSettings, words: Mapping[bytes, int]) -> None:
         """Replace bytes by symbols."""
         strings = ByteStrings.from_list(list(words))
-        alphabet = find_alphabet(PretokenTable(strings.pool, strings.starts, np.array(self.weights, np.int64)), symbols)
+        weights = np.array(list(words.values()), np.int64)
+        alphabet = find_alphabet(PretokenTable(strings.pool, strings.starts, weights), symbols)
         self.tokens += alphabet.tokens
         self.sizes += alphabet.sizes.tolist()
         spelled: Counter[tuple[int, ...]] = Counter()
         for word, weight in words.items():
             for ids in spell(word, alphabet):
                 spelled[tuple(ids)] += weight
-        self.words, self.weights = list(map(list, spelled)), list(spelled.values())
+        self.begin(list(map(list, spelled)), list(spelled.values()))
 
     def _list_word(self, number: int, pairs: Iterable[Pair]) -> None:
         """Add a word to the lists of pairs."""
@@ -150,6 +160,7 @@ class PlainLearner:
         merged = len(self.tokens)
         self.tokens.append(self.tokens[pair[0]] + self.tokens[pair[1]])
         self.sizes.append(self.sizes[pair[0]] + self.sizes[pair[1]])
+        self.joins.add((self.tokens[pair[0]][-1], self.tokens[pair[1]][0]))
         changes: Counter[Pair] = Counter()
         changed: set[int] = set()
         for number in self.index[pair]:
@@ -277,25 +288,69 @@ def explain(inputs: Inputs | None = None, **options: Unpack[ExplainOptions]) -> 
         options["pattern"] = symbols.pattern(options["pattern"])
     most = arguments.whole_number("merges", options["merges"], least=0, most=1000)
     report = arguments.progress(options["progress"])
-    learner = PlainLearner(_words_of(inputs, options), settings, symbols)
-    words = learner.shown_words(set())
+    n_words = arguments.optional_whole_number("word_merges", options["word_merges"], least=0)
+    if n_words is not None and (symbols is not None or options["words"] is not None):
+        raise OptionError("word_merges is given, and words or symbols are; expected text that begins as bytes: leave one out")
+    counts = _words_of(inputs, options)
+    sequences: _Sequences = [] if n_words is None else _sequences(counts, options)
+    learner = PlainLearner(counts if n_words is None else _counted_words(sequences), settings, symbols)
+    record: Record = {"words": learner.shown_words(set()), "n_words": len(learner.words)}
+    record |= dict.fromkeys(("runs", "n_runs", "merges_of_words"))
+    index = {"lists": 0, "entries": 0}
     merges: list[Record] = []
     report("merge", 0, most, "merges")
-    while len(merges) < most and (merge := learner.merge()):
-        merges.append(merge)
-        report("merge", len(merges), most, "merges")
-    return MergeTrace(
-        {
-            "tie_break": settings.tie_break,
-            "tie_rule": learner.rule.in_words,
-            "words": words,
-            "n_words": len(learner.words),
-            "merges": merges,
-            "complete": len(merges) < most,
-            "lists": len(learner.index),
-            "entries": sum(map(len, learner.index.values())),
-        }
-    )
+    for stage, until in enumerate((most,) if n_words is None else (min(n_words, most), most)):
+        if stage:
+            learner.begin(*_runs(sequences, learner))
+            record |= {"runs": learner.shown_words(set()), "n_runs": len(learner.words), "merges_of_words": len(merges)}
+        while len(merges) < until and (merge := learner.merge()):
+            merges.append(merge)
+            report("merge", len(merges), most, "merges")
+        index["lists"] += len(learner.index)
+        index["entries"] += sum(map(len, learner.index.values()))
+    rule = {"tie_break": settings.tie_break, "tie_rule": learner.rule.in_words}
+    return MergeTrace({**rule, **record, "merges": merges, "complete": len(merges) < most, **index})
+
+
+_Sequences = list[tuple[list[bytes], int]]
+"""The words of each pre-token that is a sequence of words, and its count."""
+
+
+def _sequences(counts: Mapping[bytes, int], options: ExplainOptions) -> _Sequences:
+    """Divide pre-tokens into words."""
+    settings = CountSettings.checked(**chosen(SplitSettings, options))
+    splitter = Splitter(pattern_source(settings.pattern), unicode=settings.unicode)
+    found = []
+    for data, count in counts.items():
+        ends = splitter.split(*padded_text(data)).tolist()
+        found.append(([data[start:end] for start, end in pairwise([0, *ends])], count))
+    return found
+
+
+def _counted_words(sequences: _Sequences) -> dict[bytes, int]:
+    """Return the words of all sequences, the most frequent first."""
+    counted: Counter[bytes] = Counter()
+    for words, count in sequences:
+        for word in words:
+            counted[word] += count
+    return dict(counted.most_common())
+
+
+def _runs(sequences: _Sequences, learner: PlainLearner) -> tuple[list[list[int]], list[int]]:
+    """Return the runs of words that are one token each, as ids, and their counts (see `bpejit.training.superwords`)."""
+    whole = {learner.tokens[ids[0]]: ids[0] for ids in learner.words if len(ids) == 1}
+    found: Counter[tuple[int, ...]] = Counter()
+    for words, count in sequences:
+        run: list[bytes] = []
+        for word in [*words, b""]:
+            if run and (word not in whole or (run[-1][-1], word[0]) in learner.joins):
+                if len(run) > 1:
+                    found[tuple(whole[one] for one in run)] += count
+                run = []
+            if word in whole:
+                run.append(word)
+    ordered = found.most_common()
+    return [list(run) for run, _ in ordered], [count for _, count in ordered]
 
 
 def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
@@ -314,7 +369,8 @@ def _words_of(inputs: Any, options: ExplainOptions) -> dict[bytes, int]:
     if text is not None:
         inputs = iterate_texts([arguments.as_bytes("text", text)])
         options["allow_special"] = True
-    settings = CountSettings.checked(**chosen(SplitSettings, options))
+    superwords = None if options["word_merges"] is None else "super"
+    settings = CountSettings.checked(**chosen(SplitSettings, options), superwords=superwords)
     contents, sources = open_inputs([] if inputs is None else inputs, options)
     _check_size(contents.sampled_bytes(total_bytes(sources)) or 0)
     with count_corpus(settings, sources, contents, **checked_work({"engine": "serial", "workers": 1})) as counts:

@@ -169,6 +169,19 @@ class Explained(TypedDict, total=False):
         ),
     ]
     merges: Annotated[int, Option(10, "Largest number of merges.", "Largest number of merges.", least=0)]
+    word_merges: Annotated[
+        int | None,
+        Option(
+            None,
+            """Number of merges after which superwords are learned, from sequences of words that are one token each; None for no
+            superwords.""",
+            "Number of merges after which superwords are learned.",
+            least=0,
+            metavar="N",
+            shown="no superwords",
+            section="Algorithm",
+        ),
+    ]
 
 
 class ExplainOptions(

@@ -4,10 +4,10 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 74_096,
-    "package lines of code": 45_353,
-    "package tokens": 442_264,
-    "tokens in a line of code": 9.75,
+    "package lines": 74_169,
+    "package lines of code": 45_410,
+    "package tokens": 443_050,
+    "tokens in a line of code": 9.76,
     "package modules": 334,
     "cli lines": 4_157,
     "cli modules": 19,

@@ -147,7 +147,7 @@ def test_superwords_of_ten_megabytes() -> None:
     joins = {(left[-1], right[0]) for left, right in plain.merges}
     pretokens = sequences([text], PRESETS["gpt2"], str(joined_words("gpt2")))
     runs, counts = map(list, zip(*twins.superwords.find_runs(pretokens, ids, joins), strict=True))
-    assert len(runs) == model.training["superwords"]["distinct_runs"]
+    assert len(runs) == model.training["superwords"]["runs"]
     expected = [(tokens[left], tokens[right], n) for left, right, n in merged_by_index(runs, counts, tokens, n_more)]
     found = [(*pair, n) for pair, n in zip(model.merges, model.merge_counts, strict=True)][n_words:]
     assert found == expected
@@ -209,13 +209,13 @@ def test_counts(corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path) -> No
 def test_words_are_those_of_training_without_superwords(corpus: Path, tokenizer: bpejit.Tokenizer) -> None:
     plain = bpejit.train(corpus, vocab_size=600)
     assert tokenizer.merges[:343] == plain.merges
-    assert tokenizer.training["superwords"] | {"distinct_runs": 0} == {
+    assert tokenizer.training["superwords"] | {"runs": 0} == {
         "kind": "super",
         "transition": 600,
         "max_words": None,
         "pattern": PRESETS["gpt2"],
         "merges_of_words": 343,
-        "distinct_runs": 0,
+        "runs": 0,
     }
     assert bpejit.train(corpus, vocab_size=600, superwords="super", transition=600).merges == plain.merges
     assert bpejit.train(corpus, vocab_size=704, superwords="super").training["superwords"]["transition"] == 616

@@ -193,3 +193,27 @@ def test_large_files_are_refused_or_sampled(tmp_path: Path) -> None:
         bpejit.explain(tmp_path / "corpus.txt")
     record = bpejit.explain(tmp_path / "corpus.txt", max_bytes=10_000, merges=1).to_dict()
     assert record["merges"][0]["token"] in ("lo", "ow", " l")
+
+
+@pytest.mark.parametrize("rule", ["greatest-bytes", "hf"])
+def test_superwords_are_those_of_training(rule: str) -> None:
+    text = data_text("prose.txt")[: small(20_000, 2_000)].decode("utf-8", "ignore")
+    n_words, n = small((150, 250), (20, 40))
+    trace = bpejit.explain(text=text, merges=n, word_merges=n_words, tie_break=rule).to_dict()
+    sizes = {"vocab_size": 257 + n, "superwords": "super", "transition": 257 + n_words}
+    trained = bpejit.train(iter([text]), workers=1, tie_break=rule, **sizes)
+    found = [tuple(map(as_bytes, merge["pair"])) for merge in trace["merges"]]
+    assert found == list(trained.merges)
+    assert (trace["merges_of_words"], trace["complete"]) == (n_words, False)
+    assert trace["n_runs"] <= trained.training["superwords"]["runs"]  # in each of the distinct pre-tokens
+    assert all(len(run["tokens"]) > 1 for run in trace["runs"])
+    shown = repr(bpejit.explain(text=text, merges=n, word_merges=n_words))
+    assert shown.index(f"merge {n_words} ") < shown.index("\nruns ") < shown.index(f"merge {n_words + 1} ")
+
+
+def test_word_merges_need_text() -> None:
+    for options in ({"words": HUGS}, {"text": "a b", "symbols": "characters"}):
+        with pytest.raises(OptionError, match="word_merges is given"):
+            bpejit.explain(word_merges=3, **options)
+    few = bpejit.explain(text="ab cd", merges=9, word_merges=9).to_dict()
+    assert (few["complete"], few["n_runs"], few["merges_of_words"], len(few["merges"])) == (True, 1, 3, 4)
