@@ -122,6 +122,15 @@ def test_symbols(tmp_path: Path, name: str, environment: str, reader: str) -> No
     assert found.status == ("different" if misread else "equal"), found.detail
 
 
+@pytest.mark.parametrize(("environment", "reader"), [("transformers4", "transformers"), ("transformers5", "transformers")])
+def test_superwords(tmp_path: Path, environment: str, reader: str) -> None:
+    sizes = {"vocab_size": 6000, "superwords": "super", "transition": 5000}
+    tokenizer = bpejit.train([DATA / "prose.txt", DATA / "code.txt"], **sizes, unicode=UNICODE)
+    tokenizer.save(tmp_path / "superwords", format="hf")
+    found = read(tokenizer, tmp_path / "superwords", environment, reader)
+    assert (found.status, found.detail) == ("equal", "")
+
+
 def test_documented_versions_match_environments() -> None:
     listed = {
         line.strip().replace("==", " ")

@@ -19,6 +19,7 @@ from bpejit.arrays import padded_text
 from bpejit.encoding import encoder_tables
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.encoder_tables import make_tables
+from bpejit.errors import TokenizerFormatError
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.encoding import pretoken_cache, superword_merging
 from bpejit.model import Model
@@ -203,3 +204,35 @@ def test_trained_tokenizer(trained: tuple[bpejit.Tokenizer, Path]) -> None:
     for piece in pieces[:40]:
         session.append(piece)
     assert session.ids.tolist() == tokenizer.encode("".join(pieces[:40]))
+
+
+def test_cut_texts_and_files(trained: tuple[bpejit.Tokenizer, Path], tmp_path: Path) -> None:
+    """A prefix of a text may end within a superword, and a file is encoded in chunks."""
+    tokenizer, _ = trained
+    text = data_text("prose.txt")[:60_000].decode("utf-8", "ignore")
+    ids = tokenizer.encode(text)
+    for n in (0, 1, 2, 7, 500, len(ids) - 1, len(ids)):
+        cut = tokenizer.truncate(text, n)
+        assert cut.ids == ids[: len(cut.ids)] == tokenizer.encode(cut.text)
+        assert n - 3 <= len(cut.ids) <= n
+        assert cut.was_cut == (len(cut.ids) < len(ids))
+        assert tokenizer.fits(cut.text, n)
+    for at in ("line", "pretoken"):
+        pieces = tokenizer.chunk(text, max_tokens=64, at=at)
+        assert "".join(piece.text for piece in pieces) == text
+        assert [piece.tokens for piece in pieces] == [tokenizer.count(piece.text) for piece in pieces]
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    for workers in (1, 2):
+        tokenizer.encode_files(tmp_path / "text.txt", tmp_path / f"{workers}.bin", workers=workers)
+        assert bpejit.open_tokens(tmp_path / f"{workers}.bin").ids.tolist() == ids
+    assert tokenizer.decode(ids) == text
+
+
+def test_formats_keep_the_ids_or_refuse(trained: tuple[bpejit.Tokenizer, Path], tmp_path: Path) -> None:
+    tokenizer, _ = trained
+    text = data_text("prose.txt")[:20_000].decode("utf-8", "ignore")
+    tokenizer.save(tmp_path / "ranks.tiktoken", format="tiktoken")
+    assert bpejit.load(tmp_path / "ranks.tiktoken").encode(text) == tokenizer.encode(text)
+    with pytest.raises(TokenizerFormatError, match="does not split by the pattern `gpt2`"):
+        tokenizer.save(tmp_path / "pair", format="gpt2")
+    assert not (tmp_path / "pair").exists()
