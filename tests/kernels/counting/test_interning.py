@@ -31,7 +31,7 @@ def _no_kernel_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dispatch.kernel
 def find(table, low, high, word, text, start, arena):
-    return interning._find(table, low, high, word, text, start, arena)
+    return interning.find_slot(table, low, high, word, text, start, arena)
 
 
 @dispatch.kernel
