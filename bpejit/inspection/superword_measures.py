@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array, ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import first_superword
 from bpejit.inspection.tables import Row
 from bpejit.model import Model
-from bpejit.splitting import Splitter
+from bpejit.splitting import Pattern, Splitter
 
 _PATTERN = "gpt2"
 
@@ -32,24 +32,33 @@ class WordsOfTokens(NamedTuple):
     parts: Array
 
 
-@lru_cache(maxsize=4)
 def words_of_tokens(model: Model) -> WordsOfTokens | None:
     """Return how the tokens of a model consist of words, or None if it has no merges across words.
 
     These are the merges after those that `bpejit.train` notes as merges of words, or else those that the encoder takes for it.
     """
-    notes = model.training.get("superwords") or {}
-    first = notes.get("merges_of_words", first_superword(model))
-    if first is None or first >= len(model.merges):
+    notes = model.training.get("superwords")  # of a file, which may have anything there
+    first, pattern = (notes.get("merges_of_words"), notes.get("pattern")) if isinstance(notes, dict) else (None, None)
+    if type(first) is not int or not isinstance(pattern, (str, list, tuple)):
+        first, pattern = first_superword(model), _PATTERN
+    if first is None or not 0 <= first < len(model.merges):
         return None
-    pattern = notes.get("pattern", _PATTERN)
-    splitter = Splitter(pattern if isinstance(pattern, str) else tuple(pattern), unicode=model.unicode)
+    return _words_of_tokens(model, first, pattern if isinstance(pattern, str) else tuple(pattern))
+
+
+@lru_cache(maxsize=4)
+def _words_of_tokens(model: Model, first: int, pattern: Pattern) -> WordsOfTokens | None:
+    """Do this for the merges from a rank on, with the pattern of words. Models with other notes are equal."""
+    splitter = Splitter(pattern, unicode=model.unicode)
     words, parts = np.ones((2, model.vocab_size), np.int64)
-    ids = model.ids
-    for left, right in model.merges[first:]:
-        token = left + right
-        words[ids[token]] = splitter.split(*padded_text(token)).size
-        parts[ids[token]] = parts[ids[left]] + parts[ids[right]]
+    ids, later = model.ids, model.merges[first:]
+    made = ByteStrings.from_list([left + right for left, right in later])
+    text, _ = padded_text(made.pool)
+    stops = np.searchsorted(splitter.split_within(text, made.starts[1:]), made.starts[1:], side="right")
+    for (left, right), n_words in zip(later, np.diff(stops, prepend=0).tolist(), strict=True):
+        token = ids[left + right]
+        words[token] = n_words
+        parts[token] = parts[ids[left]] + parts[ids[right]]
     return WordsOfTokens(words, parts) if (words > 1).any() else None
 
 

@@ -150,14 +150,7 @@ def learn_model(
             "the counts are those of sequences of words, and superwords is None; expected it to be given: add "
             '`superwords="super"`, or count again without it'
         )
-    table = counts.any_order if keep or (inspect_counts and not counts.is_stored) else counts.take_table()
-    if len(table) == 0:
-        names = ", ".join(f"`{entry['path']}`" for entry in header.inputs[:3])
-        raise CorpusError(
-            f"the corpus ({names}) contains no text to learn from ({header.n_bytes} bytes in all); expected some text"
-        )
-    if header.parts:
-        warn_user(f"{missing_counts(header)}; merge the counts of all parts to train on all of the text")
+    table = table_of(counts, keep=keep or (inspect_counts is not None and not counts.is_stored))
     n_distinct, alphabet = len(table), None
     counted: PretokenTable | HashTables | SymbolTable = table
     if settings.symbols is not None:
@@ -186,6 +179,26 @@ def learn_model(
     if inspect_counts is not None:
         inspect_counts(counts, model)
     return model
+
+
+def table_of(counts: Counts, *, keep: bool) -> PretokenTable | HashTables:
+    """Return the table of counts, which is freed with the result unless `keep` is True. Warn of missing parts.
+
+    Raises
+    ------
+    CorpusError
+        If the counts are empty.
+    """
+    header = counts.header
+    table = counts.any_order if keep else counts.take_table()
+    if len(table) == 0:
+        names = ", ".join(f"`{entry['path']}`" for entry in header.inputs[:3])
+        raise CorpusError(
+            f"the corpus ({names}) contains no text to learn from ({header.n_bytes} bytes in all); expected some text"
+        )
+    if header.parts:
+        warn_user(f"{missing_counts(header)}; merge the counts of all parts to train on all of the text")
+    return table
 
 
 def model_of(

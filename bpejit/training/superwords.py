@@ -31,7 +31,7 @@ from bpejit.counting.pretoken_counter import PretokenCounter, add_up
 from bpejit.counting.table_streams import slice_table
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines.threads import TaskThreads
-from bpejit.errors import CorpusError, CountsError, OptionError, TrainingError, shorten
+from bpejit.errors import CountsError, OptionError, TrainingError, shorten
 from bpejit.kernels.counting.word_runs import JOINS, find_runs
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
@@ -40,7 +40,7 @@ from bpejit.progress_bar import Progress
 from bpejit.splitting import Splitter
 from bpejit.training.cell_ranges import TokenizedTable
 from bpejit.training.merge_learner import MergeLearner
-from bpejit.training.model_learning import VocabularySettings, model_of
+from bpejit.training.model_learning import VocabularySettings, model_of, table_of
 from bpejit.training.train_options import MergeSettings, default_transition
 
 SUPERWORD_NOTES = "superwords"
@@ -80,7 +80,9 @@ class SuperwordSettings:
             raise OptionError(f'{given} is given, and superwords is None; expected both: give `superwords="super"`')
         kind = arguments.choice("superwords", superwords, SUPERWORDS)
         if settings.symbols is not None:
-            raise OptionError("superwords is given, and pre-tokens do not begin as bytes alone; expected one of the two")
+            raise OptionError(
+                "superwords is given, and pre-tokens do not begin as bytes alone; expected one of the two: leave one out"
+            )
         max_words = arguments.optional_whole_number("max_words", max_words, least=2, most=2**31)
         if max_words is not None and settings.merges.max_token_bytes is not None:
             raise OptionError("max_words and max_token_bytes are given; expected at most one of them: leave one out")
@@ -119,12 +121,10 @@ def learn_superwords(
             f"superwords is {kind.kind!r}, and the counts are those of {shorten(counts.pattern)}, without sequences of words; "
             'expected counts for superwords: count with `superwords="super"`'
         )
-    table = counts.any_order if keep or inspect_counts else counts.take_table()
+    table = table_of(counts, keep=keep or (inspect_counts is not None and not counts.is_stored))
     if isinstance(table, HashTables):
         table = table.pack()
     n_distinct, n_bytes = len(table), int(np.diff(table.starts) @ table.counts)
-    if n_distinct == 0:
-        raise CorpusError(f"the corpus contains no text to learn from ({header.n_bytes} bytes in all); expected some text")
     n_merges = settings.n_merges(None)
     n_words = n_merges if kind.transition is None else n_merges - (settings.vocab_size - kind.transition)
 
@@ -184,9 +184,8 @@ def _slices(table: PretokenTable, workers: int, thread: int) -> Iterator[Pretoke
 
 def _split(table: PretokenTable, splitter: Splitter) -> tuple[Array, Array]:
     """Return the pre-tokens of a table as a padded text, and the ends of all words (uint32)."""
-    text, n_bytes = padded_text(table.pool)
-    blocks = splitter.blocks(text, table.starts[1:], n_bytes, True)
-    return text, np.concatenate([ends[:n].copy() for _, ends, n in blocks])
+    text, _ = padded_text(table.pool)
+    return text, splitter.split_within(text, table.starts[1:])
 
 
 def _count_words(table: PretokenTable, splitter: Splitter, workers: int, thread: int) -> PretokenCounter:

@@ -13,6 +13,7 @@ from conftest import data_text
 from helpers.cli import invoke
 
 import bpejit
+from bpejit.encoding import encoder_tables
 from bpejit.inspection.superword_measures import words_of_tokens
 
 WORDS = r"\w+|[^\w ]+| +\w+| +"
@@ -95,3 +96,22 @@ def test_comparison_and_report(folder: Path) -> None:
     assert 0 < noted["superword_share"] < 1 == 1 + words["superword_share"]
     assert noted["bytes_per_word_token"] < noted["bytes_per_token"]
     assert words["bytes_per_word_token"] == words["bytes_per_token"]
+
+
+@pytest.mark.parametrize(
+    "notes", [5, "super", [], {"kind": "super"}, {"merges_of_words": "5", "pattern": WORDS}, {"pattern": 1}]
+)
+def test_other_notes_are_ignored(folder: Path, notes: object) -> None:
+    model = bpejit.load(folder / "tokenizer").model
+    found, expected = words_of_tokens(replace(model, training={"superwords": notes})), words_of_tokens(model)
+    assert found is not None
+    assert expected is not None
+    assert found.words.tolist() == expected.words.tolist()
+    assert words_of_tokens(replace(model, training={"superwords": {"merges_of_words": -5, "pattern": WORDS}})) is None
+
+
+def test_ranked_vocabularies_are_not_analyzed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deriving the merges of a large one takes a fifth of a second."""
+    monkeypatch.setattr(encoder_tables, "internal_rules", None)
+    tokens = {byte: bytes([byte]) for byte in range(256)} | {256: b"ab"}
+    assert encoder_tables.first_superword(bpejit.Model(tokens, [], {}, ranked=True)) is None

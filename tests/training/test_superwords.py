@@ -190,6 +190,9 @@ def test_counts(corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path) -> No
     parts = [tmp_path / f"{number}.counts" for number in range(3)]
     for number, part in enumerate(parts):
         bpejit.count(corpus, superwords="super", shard=(number, 3), out=part)
+    largest = max(map(bpejit.Counts.load, parts), key=lambda one: one.n_bytes)
+    with pytest.warns(bpejit.BpejitWarning, match="1 of 3 parts of the inputs are counted; missing: "):
+        bpejit.train_from_counts(largest, **SIZES)
     merged = bpejit.merge_counts(parts, tmp_path / "all.counts")
     assert merged == bpejit.count(corpus, superwords="boundless")
     assert merged.header.settings.words == PRESETS["gpt2"]
