@@ -182,14 +182,14 @@ class Tally:
         self.skipped[path] = self.skipped.get(path, NOTHING_SKIPPED) + records
 
 
-def check_runs(splitter: Splitter, words: Pattern, text: Array, n_bytes: int) -> None:
-    """Check that a splitter divides no word with a letter at the start of a text.
+def check_runs(splitter: Splitter, words: Pattern, text: Array) -> None:
+    """Check that a splitter divides no word with a letter of a text.
 
     Raises
     ------
     OptionError
     """
-    text, n_bytes = padded_text(text[:n_bytes])
+    text, n_bytes = padded_text(text)
     inner = Splitter(words, splitter.special_tokens, unicode=splitter.pattern.unicode)
     ends, borders = (np.append(0, one.split(text, n_bytes) & POSITION_MASK) for one in (inner, splitter))
     for after in np.searchsorted(ends, np.setdiff1d(borders, ends)):
@@ -218,10 +218,8 @@ class CountWorker:
         """Count one chunk."""
         block = chunk.read(self._reader)
         splitter = self._splitter if block.specials else self._plain_splitter
-        if self._unchecked is not None:
-            check_runs(
-                splitter, self._unchecked, block.text, min(int(block.stops[-1]), CHECKED_BYTES) if block.stops.size else 0
-            )
+        if self._unchecked is not None and block.stops.size:
+            check_runs(splitter, self._unchecked, block.text[: min(int(block.stops[-1]), CHECKED_BYTES)])
             self._unchecked = None
         self._counter.add_text(splitter, block.text, block.stops, block.cut, block.final)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)

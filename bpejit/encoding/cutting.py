@@ -207,12 +207,7 @@ def chunk(
     return pieces
 
 
-def _counted(
-    codec: Codec,
-    text: str,
-    ranges: Iterable[tuple[int, int]],
-    splitter: AnySplitter,
-) -> Array:
+def _counted(codec: Codec, text: str, ranges: Iterable[tuple[int, int]], splitter: AnySplitter) -> Array:
     """Return the number of ids of each of several parts of a text, as int64 [parts]."""
     parts = [text[start:stop] for start, stop in ranges]
     distinct = list(dict.fromkeys(parts))
@@ -246,14 +241,7 @@ class _Counts:
     splitter : Splitter or TextPipeline
     """
 
-    def __init__(
-        self,
-        codec: Codec,
-        text: str,
-        bounds: list[int],
-        sizes: Array,
-        splitter: AnySplitter,
-    ) -> None:
+    def __init__(self, codec: Codec, text: str, bounds: list[int], sizes: Array, splitter: AnySplitter) -> None:
         self._codec = codec
         self._text = text
         self._bounds = bounds
@@ -292,12 +280,7 @@ class _Counts:
         return self._heads.get(first, 0)
 
 
-def _find_cuts(
-    codec: Codec,
-    text: str,
-    bounds: list[int],
-    splitter: AnySplitter,
-) -> tuple[Array, Array]:
+def _find_cuts(codec: Codec, text: str, bounds: list[int], splitter: AnySplitter) -> tuple[Array, Array]:
     """Return at which of the bounds text may be cut, as bool, and the numbers of ids before these, as int64.
 
     It is the first one alone if the tokenizer changes the text, or its pattern has no automaton.

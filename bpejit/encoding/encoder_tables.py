@@ -105,12 +105,8 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     ids, *parts = internal_ids(model, every, splits)
     joins = _make_joins(strings, splits if increasing else None)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    superwords: tuple[Array, ...] = (
-        *(
-            np.zeros(n, dtype)
-            for n, dtype in ((1, np.uint64), (1, np.uint8), (0, np.uint32), (0, np.uint16), (0, np.uint8), (1, np.uint64))
-        ),
-    )
+    kinds = (1, np.uint64), (1, np.uint8), (0, np.uint32), (0, np.uint16), (0, np.uint8), (1, np.uint64)
+    superwords: tuple[Array, ...] = tuple(np.zeros(n, dtype) for n, dtype in kinds)
     if first is not None:
         *later, joins_of_ids = _later_rules(all_rules, first, ids)
         superwords = *later, *_kinds_of_bytes(rules.byte_pairs), joins_of_ids
@@ -129,7 +125,12 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
 
 def first_superword(model: Model) -> int | None:
     """Return the rank of the merge with which encoding across words begins; None if the general encoder runs."""
-    return _first_superword(model, *internal_rules(model))
+    return _first_superword(model, *internal_rules(model)) if _is_plain_list(model) else None
+
+
+def _is_plain_list(model: Model) -> bool:
+    """Return True if a list of merges of bytes alone says how text is encoded."""
+    return model.symbols is None and not (model.ranked or model.keeps_whole or model.missing_bytes)
 
 
 def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> int | None:
@@ -140,9 +141,8 @@ def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> i
     """
     n = rules[3].size
     numbers = np.arange(n)
-    is_list = model.symbols is None and not (model.ranked or model.keeps_whole or model.missing_bytes)
     # Each merge makes another token, of tokens that were made before.
-    if not is_list or not ((rules[3] == numbers).all() and (rules[2] == numbers + 256).all()):
+    if not _is_plain_list(model) or not ((rules[3] == numbers).all() and (rules[2] == numbers + 256).all()):
         return None
     if max(model.tokens) > superword_pieces.MAX_ID or not (np.maximum(rules[0], rules[1]) < rules[2]).all():
         return None
@@ -151,9 +151,8 @@ def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> i
     joined[strings.starts[1:-1] - 1] = False  # the last byte of a token
     for token in distinct(np.searchsorted(strings.starts, np.flatnonzero(joined), side="right") - 1).tolist():
         # Not within white space, as in a no-break space before others.
-        if re.search(
-            r"\S ", strings.pool[strings.starts[token] : strings.starts[token + 1]].tobytes().decode(errors="replace")
-        ):
+        data = strings.pool[strings.starts[token] : strings.starts[token + 1]].tobytes()
+        if re.search(r"\S ", data.decode(errors="replace")):
             return token - 256 if token - 256 >= max(_LEAST_WORDS, n // _LEAST_SHARE) else None
     return None
 

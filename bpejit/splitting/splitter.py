@@ -189,7 +189,7 @@ class Splitter:
         return self.split_within(text, np.full(1, n_bytes, np.int64))
 
     def split_within(self, text: Array, ends: Array) -> Array:
-        """Return the ends of all spans of adjacent texts, each split by itself; there must be an automaton."""
+        """Return the ends of all spans of adjacent texts, each split by itself."""
         stops = ends.astype(np.int64)
         blocks = [found[:n].copy() for _, found, n in self.blocks(text, stops, int(stops[-1]), True)] if stops.size else []
         return np.concatenate([np.zeros(0, np.uint32), *blocks])

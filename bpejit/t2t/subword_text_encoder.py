@@ -86,7 +86,7 @@ class SubwordTextEncoder(TextEncoder):
             ids = self._greedy.encode_short(text.encode())
         except UnicodeEncodeError:  # lone surrogates
             ids = None
-        return np.concatenate([np.zeros(0, np.uint32), *self._encode_text(text)]).tolist() if ids is None else ids
+        return self.encode_array(text).tolist() if ids is None else ids
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""

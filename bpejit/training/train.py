@@ -249,11 +249,11 @@ def train_model(
     work = checked_work(options)
     threads = thread_count(work["workers"], work["engine"])
     learner: Callable[..., Model] = learn_model
-    if any(value is not None for value in chosen(SuperwordLimits, options).values()) or options["superwords"] is not None:
+    superwords = chosen(SuperwordChoice, options) | chosen(SuperwordLimits, options)
+    if any(value is not None for value in superwords.values()):
         from bpejit.training.superwords import SuperwordSettings, learn_superwords
 
-        chosen_limits = chosen(SuperwordChoice, options) | chosen(SuperwordLimits, options)
-        learner = partial(learn_superwords, SuperwordSettings.checked(settings, **chosen_limits))
+        learner = partial(learn_superwords, SuperwordSettings.checked(settings, **superwords))
     learn = partial(learner, settings, inspect_counts, inspect_sizes, workers=threads, report=work["report"])
     if isinstance(inputs, Counts):
         check_symbols(symbols, inputs.header.settings)

@@ -5,8 +5,8 @@ A change that makes the project smaller lowers them; only a new part of it raise
 
 AT_MOST = {
     "package lines": 74_169,
-    "package lines of code": 45_410,
-    "package tokens": 443_050,
+    "package lines of code": 45_396,
+    "package tokens": 443_185,
     "tokens in a line of code": 9.76,
     "package modules": 334,
     "cli lines": 4_157,

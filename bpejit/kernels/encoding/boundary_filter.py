@@ -56,7 +56,6 @@ _REST_MASKS = np.array([0, 0, 0xC000, 0xC0C000, 0xC0C0C000], dtype=np.uint64)
 _REST = np.array([0, 0, 0x8000, 0x808000, 0x80808000], dtype=np.uint64)
 
 _ASCII = np.uint64(0x80)
-
 _BYTE_PAIR_WORDS = np.uint64(BYTE_PAIR_WORDS)
 _WINDOW = np.uint64(WINDOW)
 _TWO_BYTES = np.uint64(0xFFFF)

@@ -56,7 +56,7 @@ LIMIT, STOP = 1, 2
 
 @method
 def encode_string(words, given):
-    """Return the ids of a string as a list, or as a bytearray of uint32 numbers.
+    """Return the ids of a string as a list, or as a uint32 array.
 
     Parameters
     ----------
