@@ -118,7 +118,6 @@ WRONG = [
     (lambda w: bpejit.verify(w.tokenizer, w.corpus, against=None), "against is None; expected one of 'tokenizers'"),
     (lambda w: w.tokenizer.as_tiktoken().encode(None), "text is None; expected text"),
     (lambda w: w.tokenizer.as_tiktoken().encode_batch("abc"), "texts is 'abc', a str; expected a list of texts"),
-    (lambda w: w.tokenizer.as_tiktoken().encode_with_unstable(None), "text is None; expected a str"),
     (lambda w: w.subwords.encode(None), "s is None; expected text, as a str or bytes"),
     (lambda w: list(w.subwords.encode_lines("abc")), "data is 'abc', a str; expected bytes"),
     (lambda w: w.subwords.decode(None), "ids is None; expected a list of token ids"),

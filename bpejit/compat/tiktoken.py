@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import decode_batch, decode_bytes_batch
-from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import token_offsets
-from bpejit.encoding.workspace import Workspace
 from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
-from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import pattern_source
-from bpejit.normalization.pipeline import TextPipeline
-from bpejit.splitting import Splitter
-from bpejit.utf8 import encode_utf8, is_utf8
 
 Allowed: TypeAlias = "Literal['all'] | AbstractSet[str]"
 """The special tokens that are found."""
@@ -33,11 +25,6 @@ Disallowed: TypeAlias = "Literal['all'] | Collection[str]"
 
 _NONE: frozenset[str] = frozenset()
 _ID_LIMIT = 1 << 32
-
-_SPACES = b" \n\t"
-
-_PYTHON_ONLY_SPACES = "\x1c\x1d\x1e\x1f"
-"""Characters that are white space in Python, and not in tiktoken."""
 
 
 class UnknownTokenError(TokenIdError, KeyError):
@@ -57,9 +44,9 @@ class TokenKindError(TokenIdError, TypeError):
 class Encoding:
     """A tokenizer with the interface of `tiktoken.Encoding`; created by `Tokenizer.as_tiktoken`.
 
-    Signatures, results and error types are those of tiktoken 0.14, with three exceptions: all methods accept lone surrogates,
-    as `encode` does in tiktoken; the array returned by `encode_to_numpy` is writable; `num_threads` is limited to the number of
-    processors, and ignored in decoding.
+    Signatures, results and error types are those of tiktoken 0.14, with four exceptions: there is no `encode_with_unstable`;
+    all methods accept lone surrogates, as `encode` does in tiktoken; the array returned by `encode_to_numpy` is writable;
+    `num_threads` is limited to the number of processors, and ignored in decoding.
 
     Parameters
     ----------
@@ -115,18 +102,6 @@ class Encoding:
         """Return the ids of several texts; the options are the same as for `encode`."""
         num_threads = min(arguments.whole_number("num_threads", num_threads, least=1), count_cpus())
         return self._codec.encode_batch(text, num_threads, allowed_special, disallowed_special).tolist()
-
-    def encode_with_unstable(
-        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
-    ) -> tuple[list[int], list[list[int]]]:
-        """Return the ids of a text that do not change if text is appended, and the possible ids of the rest."""
-        codec = self._codec
-        text = arguments.string("text", text)
-        splitter = codec.splitter_for([text], allowed_special, disallowed_special)
-        with codec.workspace() as workspace:
-            data = encode_utf8(text)
-            stable, completions = _encode_with_unstable(codec.encoder, data, splitter, self._sorted_tokens, workspace)
-        return stable, [list(completion) for completion in completions]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of one token, ordinary or special; raise KeyError if there is none."""
@@ -201,10 +176,6 @@ class Encoding:
 
     def token_byte_values(self) -> list[bytes]:
         """Return the bytes of all ordinary tokens, sorted."""
-        return list(self._sorted_tokens)
-
-    @cached_property
-    def _sorted_tokens(self) -> list[bytes]:
         return sorted(self._mergeable_ranks)
 
     @property
@@ -263,82 +234,3 @@ def _as_tiktoken(error: TokenIdError, tokens: Iterable[Any]) -> TokenIdError:
         if not 0 <= number < _ID_LIMIT:
             return TokenRangeError(str(error))
     return UnknownTokenError(str(error))
-
-
-def _encode_with_unstable(
-    encoder: Encoder, data: bytes, splitter: AnySplitter, tokens: list[bytes], workspace: Workspace
-) -> tuple[list[int], set[tuple[int, ...]]]:
-    """Return the stable ids of a text, and the completions of its unstable end, given the ordinary tokens, sorted.
-
-    The last pre-token of a text may change when text is appended: "hello fan" may become "hello fantastic". Its tokens are
-    unstable. A completion is a list of ids whose bytes begin with the bytes of the unstable tokens, where the last id may have
-    bytes beyond them. As in tiktoken, completions are found by brute force; here the encodings run in batches.
-    """
-    if isinstance(splitter, TextPipeline):
-        raise UnsupportedError(
-            "this tokenizer normalizes text before it splits it, so completions are not defined; "
-            "expected a tokenizer without a normalization pipeline: use `encode`"
-        )
-    ids = encoder.encode(data, workspace, splitter).tolist()
-    count = _count_unstable(encoder, ids, _last_length(data, splitter))
-    if not count:
-        return ids, set()
-    vocab = encoder.model.tokens
-    unstable = b"".join(vocab[token_id] for token_id in ids[-count:])
-    known = encoder.model.ids
-    completions: set[tuple[int, ...]] = {(known[token],) for token in _tokens_with_prefix(tokens, unstable)}
-    texts: list[bytes] = []
-    pretokens: list[bytes] = []
-    for i in range(1, len(unstable)):
-        for token in _tokens_with_prefix(tokens, unstable[i:]):
-            # tiktoken splits valid UTF-8 only; other bytes are one pre-token.
-            possible = unstable[:i] + token
-            (texts if is_utf8(possible) else pretokens).append(possible)
-    ordinary = encoder.splitter_for(frozenset())
-    encoded = [encoder.encode(text, workspace, ordinary) for text in texts]
-    encoded += encoder.encode_pretokens(pretokens, workspace)
-    completions.update(_first_ids(encoder, row, len(unstable)) for row in encoded)
-    last = unstable.decode("utf-8", "replace")[-1]
-    if last.isspace() and last not in _PYTHON_ONLY_SPACES and last.encode() != unstable:
-        # White space at the end may become a pre-token of its own when text is appended.
-        parts = encoder.encode_pretokens([unstable[: -len(last.encode())], last.encode()], workspace)
-        completions.add(tuple(np.concatenate(parts).tolist()))
-    return ids[:-count], completions
-
-
-def _last_length(data: bytes, splitter: Splitter) -> int:
-    """Return the number of bytes of the last pre-token: 0 if the text ends with a special token."""
-    ends = splitter.split(*padded_text(data)) if data else np.zeros(0, np.uint32)
-    if not ends.size or int(ends[-1]) & SPECIAL_FLAG:
-        return 0
-    return int(ends[-1]) - (int(ends[-2]) & POSITION_MASK if ends.size > 1 else 0)
-
-
-def _count_unstable(encoder: Encoder, ids: list[int], n_bytes: int) -> int:
-    """Return the number of ids at the end that have `n_bytes` bytes; tokens of spaces before them count if the first is one."""
-    vocab = encoder.model.tokens
-    count = 0
-    while n_bytes > 0:
-        count += 1
-        n_bytes -= len(vocab[ids[-count]])
-
-    def is_spaces(token_id: int) -> bool:
-        return not vocab.get(token_id, b"x").strip(_SPACES)
-
-    if count and is_spaces(ids[-count]):
-        while count < len(ids) and is_spaces(ids[-count - 1]):
-            count += 1
-    return count
-
-
-def _tokens_with_prefix(tokens: list[bytes], prefix: bytes) -> Iterator[bytes]:
-    index = bisect_left(tokens, prefix)
-    while index < len(tokens) and tokens[index].startswith(prefix):
-        yield tokens[index]
-        index += 1
-
-
-def _first_ids(encoder: Encoder, ids: Array, n_bytes: int) -> tuple[int, ...]:
-    """Return the shortest prefix of `ids` that has at least `n_bytes` bytes, or all ids."""
-    ends = np.cumsum(encoder.token_lengths(ids))
-    return tuple(ids[: int(np.searchsorted(ends, n_bytes)) + 1].tolist())

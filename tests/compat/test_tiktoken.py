@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import data_text, read_shared, small
-from helpers import huggingface as hf
 from helpers.cli import ENVIRONMENT
 from helpers.compat import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
 from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.compat.tiktoken import Encoding
-from bpejit.formats.huggingface_reading import model_from_json
 
 choices = st.one_of(st.just("all"), st.frozensets(st.sampled_from([*CHAT, "<|endofprompt|>", "x"])))
 
@@ -96,58 +94,6 @@ def test_corpora(corpus: str, both: tuple[Encoding, Any]) -> None:
         assert ours.encode(part, allowed_special="all") == theirs.encode(part, allowed_special="all")
 
 
-def unstable(encoding: Any, text: str, **options: Any) -> Any:
-    stable, completions = encoding.encode_with_unstable(text, **options)
-    return stable, sorted(completions)
-
-
-# The cost grows with the number of tokens that start with the end of the text: thousands for one letter.
-ENDS = [
-    "hello fanta",
-    "",
-    " ",
-    "x  ",
-    "x \n",
-    "a\n\n ",
-    "  !",
-    "don'",
-    "é",
-    "漢字",
-    "😀",
-    f"a{END}",
-    f"{END} th",
-    "\u3000",
-    "\x1c",
-    "a\u3000",
-]
-
-
-ENDS_OF_TWO = [(NAMES[(number + k) % len(NAMES)], text) for number, text in enumerate(ENDS) for k in range(2)]
-"""Each text with two of the vocabularies, in turn."""
-
-
-@pytest.mark.parametrize(("both", "text"), ENDS_OF_TWO, indirect=["both"], ids=repr)
-def test_encode_with_unstable(text: str, both: tuple[Encoding, Any]) -> None:
-    ours, theirs = both
-    options = {"allowed_special": "all"}
-    assert unstable(ours, text, **options) == unstable(theirs, text, **options)
-
-
-@given(text=st.one_of(texts, st.text(alphabet=" \n\tab\u3000é!", max_size=6)), allowed=choices, disallowed=choices)
-def test_encode_with_unstable__any_text(text: str, allowed: Any, disallowed: Any) -> None:
-    ours, theirs = tokenizer_named("small").as_tiktoken(), tiktoken_named("small")
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    options = {"allowed_special": allowed, "disallowed_special": disallowed}
-    assert outcome(lambda: unstable(ours, text, **options)) == outcome(lambda: unstable(theirs, text, **options))
-
-
-def test_completions_of_changed_text_are_refused() -> None:
-    content = hf.tokenizer_json(normalizer={"type": "NFC"})
-    changing = bpejit.Tokenizer.from_model(model_from_json(content)).as_tiktoken()
-    with pytest.raises(bpejit.UnsupportedError, match="normalizes text before it splits it"):
-        changing.encode_with_unstable("text")
-
-
 @given(ids=st.lists(st.integers(0, 260), max_size=30), errors=st.sampled_from(["replace", "ignore", "strict"]))
 def test_decode(ids: list[int], errors: str, both: tuple[Encoding, Any]) -> None:
     ours, theirs = both
@@ -216,9 +162,10 @@ def test_sequence_of_patterns() -> None:
 
 def test_every_public_method_has_tiktokens_signature() -> None:
     tiktoken = pytest.importorskip("tiktoken")
-    assert {name for name in vars(tiktoken.Encoding) if not name.startswith("_")} <= set(dir(Encoding))
+    missing = {name for name in vars(tiktoken.Encoding) if not name.startswith("_")} - set(dir(Encoding))
+    assert missing == {"encode_with_unstable"}
     for name, theirs in vars(tiktoken.Encoding).items():
-        if name.startswith("_") or not callable(theirs):
+        if name.startswith("_") or name in missing or not callable(theirs):
             continue
         expected, found = (inspect.signature(method).parameters for method in (theirs, getattr(Encoding, name)))
         assert [(p.name, p.kind) for p in found.values()] == [(p.name, p.kind) for p in expected.values()], name

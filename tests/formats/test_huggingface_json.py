@@ -23,7 +23,7 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import padded_text
 from bpejit.compat.model_inputs import TokenRows, apply_template
 from bpejit.encoding.encoder import Encoder
-from bpejit.errors import TokenizerFormatError, UnsupportedError
+from bpejit.errors import TokenizerFormatError
 from bpejit.formats.folder import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
@@ -472,12 +472,6 @@ def test_changed_value_is_an_error_or_a_valid_tokenizer(seed):
 
 
 # ---- features unavailable with a pipeline ------------------------------------------------------------------------------------
-
-
-def test_completions_need_unnormalized_text():
-    tokenizer = Tokenizer.from_model(model_from_json(hf.tokenizer_json(normalizer=hf.NORMALIZERS["NFC"])))
-    with pytest.raises(UnsupportedError, match="normalizes text before it splits it"):
-        tokenizer.as_tiktoken().encode_with_unstable("a")
 
 
 def test_some_special_tokens_only():

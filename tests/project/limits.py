@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 74_169,
-    "package lines of code": 45_396,
-    "package tokens": 443_185,
+    "package lines": 74_061,
+    "package lines of code": 45_317,
+    "package tokens": 442_271,
     "tokens in a line of code": 9.76,
     "package modules": 334,
     "cli lines": 4_157,
