@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from conftest import ROOT, data_text, read_shared
 
 from bpejit import subword
 from bpejit.t2t import subword_text_encoder, text_encoders
-from bpejit.t2t.array_packing import pack_examples
+from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.subword_files import train_vocabulary
 from helpers import t2t_cases
 
@@ -41,6 +44,27 @@ def languages() -> dict[str, str]:
 def write_text(name: str, folder: Path) -> None:
     text = t2t_cases.text_of(data_text(f"{name}.txt")) if name in OWN_TEXTS else languages()[name]
     (folder / f"{name}.txt").write_bytes(text.encode())
+
+
+def arrays(examples: Sequence[Mapping[str, Sequence[int]]], names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """Return the features of examples as arrays."""
+    return {
+        name: (
+            np.array([value for example in examples for value in example[name]], np.int64),
+            np.array([0, *accumulate(len(example[name]) for example in examples)], np.int64),
+        )
+        for name in names
+    }
+
+
+def pack_examples(
+    examples: Any, has_inputs: bool, packed_length: int = 256, *options: Any, **named: Any
+) -> list[dict[str, Any]]:
+    """Return what the published function yields, computed by `pack_example_arrays`."""
+    names = ["inputs", "targets"] if has_inputs else ["targets"]
+    found = pack_example_arrays(arrays(list(examples), names), has_inputs, packed_length, *options, **named)
+    rows = range(found["targets"][1].size - 1)
+    return [{name: ids[starts[row] : starts[row + 1]] for name, (ids, starts) in found.items()} for row in rows]
 
 
 def modules() -> t2t_cases.Modules:

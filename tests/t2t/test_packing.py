@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from unittest import mock
-
 import numpy as np
 import pytest
+from helpers.t2t import arrays, pack_examples
 from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
-from bpejit.t2t import array_packing
-from bpejit.t2t.array_packing import pack_examples
+from bpejit.t2t.array_packing import pack_example_arrays
 
 sequences = st.lists(st.integers(1, 99), max_size=9)
 
@@ -46,12 +43,10 @@ def packed_plainly(examples, has_inputs, packed_length, spacing, queue_size):
     st.integers(1, 20),
     st.integers(0, 3),
     st.integers(1, 4),
-    st.integers(1, 40),
 )
-def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_size, batch):
+def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_size):
     examples = [{"inputs": np.array(inputs, np.uint16), "targets": targets} for inputs, targets in pairs]
-    with mock.patch.object(array_packing, "_BATCH", batch):
-        found = list(pack_examples(iter(examples), has_inputs, packed_length, spacing, queue_size))
+    found = pack_examples(examples, has_inputs, packed_length, spacing, queue_size)
     plain = packed_plainly([{"inputs": a, "targets": b} for a, b in pairs], has_inputs, packed_length, spacing, queue_size)
     names = ["inputs", "targets"] if has_inputs else ["targets"]
     assert len(found) == len(plain)
@@ -65,23 +60,39 @@ def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_s
             assert len(example) == 4
 
 
-@pytest.mark.parametrize("batch", [1, 9])
-def test_long_targets_are_chopped(batch):
-    with mock.patch.object(array_packing, "_BATCH", batch):
-        found = list(pack_examples([{"targets": range(10)}, {"targets": [5]}], False, 4, 1, chop_long_sequences=True))
+def test_long_targets_are_chopped():
+    found = pack_examples([{"targets": range(10)}, {"targets": [5]}], False, 4, 1, chop_long_sequences=True)
     assert [example["targets"].tolist() for example in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 5]]
 
 
-def test_examples_are_packed_while_they_arrive():
-    examples = pack_examples(({"targets": [number]} for number in itertools.count(1)), False, 1)
-    assert [next(examples)["targets"].tolist() for _ in range(3)] == [[1], [2], [3]]
+def test_many_examples():
+    generator = np.random.default_rng(0)
+    pairs = [(list(range(1, a)), list(range(1, b))) for a, b in generator.integers(2, 60, (500, 2)).tolist()]
+    examples = [{"inputs": inputs, "targets": targets} for inputs, targets in pairs]
+    found = pack_examples(examples, True, 256)
+    plain = packed_plainly(examples, True, 256, 2, 10)
+    assert [example["targets_position"].tolist() for example in found] == [expected[1][2] for expected in plain]
+
+
+def test_wide_ids():
+    examples = [{"inputs": [1, -5], "targets": [2**40]}, {"inputs": [7], "targets": [8]}]
+    for has_inputs in (False, True):
+        found = pack_examples(examples, has_inputs, 10)
+        assert [example["targets"].tolist() for example in found] == [[2**40, 0, 0, 8]]
+
+
+def test_huge_queue():
+    assert len(pack_examples([{"targets": [1]}] * 3, False, 1, queue_size=10**12)) == 3
 
 
 def test_errors():
+    features = arrays([{"targets": [1], "inputs": [1]}], ["targets", "inputs"])
     for wrong in ({"packed_length": 0}, {"spacing": -1}, {"queue_size": 0}):
         with pytest.raises(BpejitError, match="expected a whole number"):
-            pack_examples([], False, **wrong)
+            pack_example_arrays(features, False, **wrong)
     with pytest.raises(BpejitError, match="chop_long_sequences is True"):
-        pack_examples([], True, chop_long_sequences=True)
+        pack_example_arrays(features, True, chop_long_sequences=True)
     with pytest.raises(BpejitError, match="generate examples with 'inputs'"):
-        list(pack_examples([{"targets": [1]}], True))
+        pack_example_arrays({"targets": features["targets"]}, True)
+    with pytest.raises(BpejitError, match="'inputs' has 0 lists; expected 1"):
+        pack_example_arrays({**features, "inputs": (np.zeros(0, np.int64), [0])}, True)

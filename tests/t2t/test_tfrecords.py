@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import twins
 from helpers.published_records import example_records, frame_record, masked_checksum, serialize_example
+from helpers.t2t import pack_examples
 from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenFileError
 from bpejit.t2t import tfrecords
-from bpejit.t2t.array_packing import pack_examples
 from bpejit.t2t.tfrecords import find_records, parse_example, read_records
 
 reader = pytest.importorskip("tfrecord.reader")
