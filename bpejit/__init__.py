@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from bpejit.inspection.corpus_stats import Stats as Stats, stats as stats
     from bpejit.inspection.token_rows import split as split
     from bpejit.model import Model as Model
-    from bpejit.t2t.datagen.problem_files import generate_data as generate_data
+    from bpejit.t2t.datagen.problems import generate_data as generate_data
     from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
     from bpejit.tokenfiles.opening import open_tokens as open_tokens
     from bpejit.tokenizer import Tokenizer as Tokenizer, load as load
@@ -76,7 +76,7 @@ _MODULES = {
         "bpejit.combined_jobs": ("combine",),
         "bpejit.compat.acceleration": ("accelerate", "acceleration_report", "patch_transformers", "unpatch_transformers"),
         "bpejit.counting.counts": ("Counts", "merge_counts"),
-        "bpejit.t2t.datagen.problem_files": ("generate_data",),
+        "bpejit.t2t.datagen.problems": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
         "bpejit.inspection.comparison": ("Comparison", "Report", "compare", "report"),
         "bpejit.inspection.corpus_stats": ("Stats", "stats"),

@@ -88,7 +88,7 @@ def datagen(
         )
     if task_id is not None:
         shard = f"{task_id}/{num_tasks}"
-    from bpejit.t2t.datagen.problem_files import generate_data, load_problem
+    from bpejit.t2t.datagen.problems import generate_data, load_problem
 
     with watch() as progress:
         loaded = load_problem(problem)

@@ -68,9 +68,57 @@ def shard_name(base: str, split: str, shard: int, shards: int, *, shuffled: bool
 
 
 class Problem:
-    """The properties and methods of all problems, under their published names (see `bpejit.t2t.datagen.problems`)."""
+    """The attributes and methods of all problems, under their published names (see `bpejit.t2t.datagen.problems`)."""
 
-    # -- what a subclass may override
+    # -- what a subclass may override, also by properties
+
+    vocab_type: str = VocabType.SUBWORD
+    """The kind of vocabulary (see `VocabType`)."""
+
+    approx_vocab_size: int = 2**15
+    """Approximate size of a vocabulary that is built."""
+
+    additional_reserved_tokens: list[str] = []  # noqa: RUF012 - problems have their own
+    """Tokens with the ids from 2 on, in a subword vocabulary."""
+
+    oov_token: str | None = None
+    """Token that replaces those that are not listed, for `VocabType.TOKEN`."""
+
+    max_samples_for_vocab: int | None = None
+    """Number of samples for building a vocabulary; None for all."""
+
+    max_subtoken_length: int | None = 200
+    """Subtokens of a vocabulary that is built have fewer characters than this."""
+
+    packed_length: int | None = None
+    """Length of examples that several short ones are packed into; None to leave them alone."""
+
+    packed_spacing: int = 0
+    """Number of zeros between packed examples."""
+
+    has_inputs: bool = True
+    """Whether examples have inputs, or only targets."""
+
+    inputs_prefix: str = ""
+    """Text to put before inputs."""
+
+    targets_prefix: str = ""
+    """Text to put before targets."""
+
+    has_shared_vocab: bool = True
+    """Whether inputs and targets have the same vocabulary; this attribute is not in the published class."""
+
+    use_vocab_from_other_problem: Problem | None = None
+    """Problem whose vocabulary is used."""
+
+    already_shuffled: bool = False
+    """Whether the samples have a random order, so that they need not be shuffled."""
+
+    dataset_splits: list[dict[str, Any]] = [  # noqa: RUF012
+        {"split": DatasetSplit.TRAIN, "shards": 100},
+        {"split": DatasetSplit.EVAL, "shards": 1},
+    ]
+    """The parts of the data set, each with its number of shards."""
 
     @property
     def name(self) -> str:
@@ -81,11 +129,6 @@ class Problem:
     def dataset_filename(self) -> str:
         """Return the name with which the names of files begin."""
         return self.name
-
-    @property
-    def dataset_splits(self) -> list[dict[str, Any]]:
-        """The parts of the data set, each with its number of shards."""
-        return [{"split": DatasetSplit.TRAIN, "shards": 100}, {"split": DatasetSplit.EVAL, "shards": 1}]
 
     @property
     def is_generate_per_split(self) -> bool:
@@ -109,76 +152,6 @@ class Problem:
         """
         raise NotImplementedError("the class does not define `generate_samples`")
 
-    @property
-    def vocab_type(self) -> str:
-        """The kind of vocabulary (see `VocabType`)."""
-        return VocabType.SUBWORD
-
-    @property
-    def approx_vocab_size(self) -> int:
-        """Approximate size of a vocabulary that is built."""
-        return 2**15
-
-    @property
-    def additional_reserved_tokens(self) -> list[str]:
-        """Tokens with the ids from 2 on, in a subword vocabulary."""
-        return []
-
-    @property
-    def oov_token(self) -> str | None:
-        """Token that replaces those that are not listed, for `VocabType.TOKEN`."""
-        return None
-
-    @property
-    def max_samples_for_vocab(self) -> int | None:
-        """Number of samples for building a vocabulary; None for all."""
-        return None
-
-    @property
-    def max_subtoken_length(self) -> int | None:
-        """Subtokens of a vocabulary that is built have fewer characters than this."""
-        return 200
-
-    @property
-    def packed_length(self) -> int | None:
-        """Length of examples that several short ones are packed into; None to leave them alone."""
-        return None
-
-    @property
-    def packed_spacing(self) -> int:
-        """Number of zeros between packed examples."""
-        return 0
-
-    @property
-    def has_inputs(self) -> bool:
-        """Whether examples have inputs, or only targets."""
-        return True
-
-    @property
-    def inputs_prefix(self) -> str:
-        """Text to put before inputs."""
-        return ""
-
-    @property
-    def targets_prefix(self) -> str:
-        """Text to put before targets."""
-        return ""
-
-    @property
-    def has_shared_vocab(self) -> bool:
-        """Whether inputs and targets have the same vocabulary; this property is not in the published class."""
-        return True
-
-    @property
-    def use_vocab_from_other_problem(self) -> Problem | None:
-        """Problem whose vocabulary is used."""
-        return None
-
-    @property
-    def already_shuffled(self) -> bool:
-        """Whether the samples have a random order, so that they need not be shuffled."""
-        return False
-
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yield the texts from which a vocabulary is built."""
         samples = self.generate_samples(data_dir, tmp_dir, DatasetSplit.TRAIN)
@@ -190,6 +163,10 @@ class Problem:
     def vocab_filename(self) -> str:
         """The name of the vocabulary in the folder of the data."""
         return self.vocab_filename_of("")
+
+    def class_labels(self, data_dir: StrPath) -> list[str] | None:  # noqa: ARG002
+        """Return the names of the classes, in the order of their numbers; None if samples have no class labels."""
+        return None
 
     # -- derived
 
@@ -267,7 +244,7 @@ def generated_chunks(
     CorpusError
         If a sample lacks a feature, or one has a wrong type.
     """
-    labels = labels_of(problem, data_dir)
+    labels = problem.class_labels(data_dir)
     samples = problem.generate_samples(data_dir, tmp_dir, split)
     waiting: list[dict[str, Any]] = []
     first, size = 1, 0
@@ -296,7 +273,7 @@ def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: 
 def _checked(
     sample: Mapping[str, Any],
     problem: Problem,
-    labels: tuple[str, ...] | None,
+    labels: list[str] | None,
     number: int,
 ) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
@@ -335,9 +312,3 @@ def calling(problem: Problem, found: Iterable[Any]) -> Iterator[Any]:
             f"the problem {problem.name} failed to generate its samples: {reason}; expected samples: correct "
             "`generate_samples`, or what it reads"
         ) from cause
-
-
-def labels_of(problem: Problem, data_dir: StrPath = "") -> tuple[str, ...] | None:
-    """Return the class labels of a problem that has some."""
-    class_labels = getattr(problem, "class_labels", None)
-    return None if class_labels is None else tuple(class_labels(data_dir))

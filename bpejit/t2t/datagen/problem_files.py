@@ -1,40 +1,21 @@
-"""Problems described in a TOML file, or by the name of a class in a Python module; and `bpejit.generate_data`."""
+"""Problems described in a TOML file: its keys, the inputs of its splits, and its class labels."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from bpejit import arguments
-from bpejit.corpus.blocks import ChunkReader
-from bpejit.corpus.reading_options import UNIT_BYTES
-from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers
-from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
+from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
-from bpejit.jobs.job_options import check_job_options, describe_call
-from bpejit.options import takes
 from bpejit.storage.files import StrPath, read_error
 from bpejit.storage.remote import is_remote
-from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY
 from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
-from bpejit.t2t.datagen.problems import (
-    GenerationReport,
-    Text2ClassProblem,
-    Text2TextProblem,
-    generate,
-)
-from bpejit.t2t.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, plan_inputs
-from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from bpejit.t2t.datagen.sample_reading import LABEL, LINES, RECORDS, TABBED, Layout
+from bpejit.t2t.datagen.sample_sources import SampleInputs
 
 TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
 
@@ -77,27 +58,32 @@ _SPLIT_KEYS: dict[str, Any] = {
 }
 
 
-class FileProblem(Text2TextProblem):
+class FileProblem(Problem):
     """A problem whose samples are in files.
 
     Parameters
     ----------
     settings : dict
         The content of a TOML file.
-    folder : Path
+    folder : path
         Where relative paths begin.
     where : str
         The file, for messages.
+
+    Raises
+    ------
+    OptionError
     """
 
-    def __init__(self, settings: Mapping[str, Any], folder: Path, where: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], folder: StrPath = ".", where: str = "problem") -> None:
         self._settings = _checked_keys(settings, _KEYS, where)
-        self._folder = folder
+        self._folder = Path(folder)
         self._where = where
-        kind = self._settings.get("kind", TEXT2TEXT)
-        if kind not in _FEATURES:
-            raise OptionError(f"{where}: kind is {shorten(kind)}; expected {', '.join(_FEATURES)}: correct it")
-        self.kind: str = kind
+        self.kind: str = self._settings.get("kind", TEXT2TEXT)
+        if self.kind not in _FEATURES:
+            raise OptionError(f"{where}: kind is {shorten(self.kind)}; expected {', '.join(_FEATURES)}: correct it")
+        self.has_inputs = self.kind != TEXT2SELF
+        vars(self).update((key, value) for key, value in self._settings.items() if key in Problem.__annotations__)
         if self.vocab_type not in VOCAB_TYPES:
             raise OptionError(
                 f"{where}: vocab_type is {shorten(self.vocab_type)}; expected {', '.join(VOCAB_TYPES)}: correct it"
@@ -105,9 +91,10 @@ class FileProblem(Text2TextProblem):
         for key, least in (("approx_vocab_size", 1), ("packed_length", 1), ("packed_spacing", 0), ("file_byte_budget", 1)):
             if self._settings.get(key, least) < least:
                 raise OptionError(f"{where}: {key} is {self._settings[key]}; expected {least} or more: correct it")
-        if self.packed_length is not None and kind == TEXT2CLASS:
+        if self.packed_length is not None and self.kind == TEXT2CLASS:
             raise OptionError(f"{where}: packed_length is {self.packed_length}; expected none with class labels: leave it out")
-        self._splits = self._read_splits()
+        self._inputs: dict[str, SampleInputs | None] = {}
+        self.dataset_splits = self._read_splits()
 
     @property
     def name(self) -> str:
@@ -115,38 +102,23 @@ class FileProblem(Text2TextProblem):
         return str(self._settings.get("name", Path(self._where).stem))
 
     @property
-    def has_inputs(self) -> bool:
-        """Whether examples have inputs."""
-        return self.kind != TEXT2SELF
-
-    @property
-    def dataset_splits(self) -> list[dict[str, Any]]:
-        """The parts of the data set."""
-        return [{"split": split["split"], "shards": split["shards"]} for split in self._splits]
-
-    @property
     def is_generate_per_split(self) -> bool:
         """Whether each split has inputs of its own."""
-        return len(self._splits) == 1 or self._splits[1]["inputs"] is not None
+        return len(self._inputs) == 1 or None not in self._inputs.values()
+
+    @property
+    def text_features(self) -> tuple[str, ...]:
+        """The features of a sample that are texts and become ids."""
+        return tuple(name for name in _FEATURES[self.kind] if name != LABEL)
 
     def vocab_filename_of(self, feature: str) -> str:
         """Return the name of the vocabulary of a feature; that of the shared one for an empty string."""
         key = f"{feature}_vocab_filename" if feature else "vocab_filename"
         return str(self._settings.get(key) or super().vocab_filename_of(feature))
 
-    def inputs_of(self, split: str) -> SampleInputs:
-        """Return the inputs of a split."""
-        found: SampleInputs = next(one["inputs"] for one in self._splits if one["split"] == split)
-        return found
-
-    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:  # noqa: ARG002
-        """Yield samples; labels are text."""
-        inputs = self.inputs_of(dataset_split)
-        reader = ChunkReader()
-        for chunk in SampleChunker().chunks(plan_inputs(inputs.sources(), inputs.layout, 0, 0, 1 << 62)):
-            texts = chunk.read(reader).texts
-            for row in zip(*(some.texts() for some in texts.values()), strict=True):
-                yield {name: text.decode("utf-8", "surrogateescape") for name, text in zip(texts, row, strict=True)}
+    def inputs_of(self, split: str) -> SampleInputs | None:
+        """Return the inputs of a split, or None if the samples of another one are divided."""
+        return self._inputs[split]
 
     def _read_splits(self) -> list[dict[str, Any]]:
         given = self._settings.get("dataset_splits")
@@ -165,15 +137,16 @@ class FileProblem(Text2TextProblem):
             shards = one.get("shards", 100 if name == "train" else 1)
             if not 1 <= shards <= 99999:
                 raise OptionError(f"{where}: shards is {shards}; expected 1 to 99999: choose another number")
-            splits.append({"split": name, "shards": shards, "inputs": self._read_inputs(one, where)})
+            splits.append({"split": name, "shards": shards})
+            self._inputs[name] = self._read_inputs(one, where)
         names = [FILE_NAMES[one["split"]] for one in splits]
         if len(set(names)) < len(names):
             raise OptionError(
                 f"{self._where}: a split is listed twice; expected train, eval and test once each: remove one, or list its "
                 "inputs in the other"
             )
-        without = [one["split"] for one in splits if one["inputs"] is None]
-        if splits[0]["inputs"] is None or 0 < len(without) < len(splits) - 1:
+        without = [name for name, inputs in self._inputs.items() if inputs is None]
+        if splits[0]["split"] in without or 0 < len(without) < len(splits) - 1:
             raise OptionError(
                 f"{self._where}: the split {without[0]} has no inputs; expected inputs in each split, or only in the first "
                 "one, whose samples are then divided among the shards of all splits: add them"
@@ -218,28 +191,10 @@ class FileProblem(Text2TextProblem):
             return [f"tar://{name}::{outer}" for name in names]
         return [name if is_remote(name) else str(self._folder / name) for name in names]
 
-
-def _setting(key: str) -> property:
-    """Return a property with the value of a key, by default that of the base class."""
-    default = getattr(Problem, key)
-    return property(lambda self: self._settings.get(key, default.fget(self)), doc=default.__doc__)
-
-
-for _key in _KEYS:
-    if isinstance(vars(Problem).get(_key), property) and _key not in vars(FileProblem):
-        setattr(FileProblem, _key, _setting(_key))
-
-
-class FileClassProblem(FileProblem, Text2ClassProblem):
-    """A problem with class labels whose samples are in files."""
-
-    @property
-    def num_classes(self) -> int:
-        """The number of labels."""
-        return len(self.class_labels(""))
-
-    def class_labels(self, data_dir: Any) -> list[str]:  # noqa: ARG002
+    def class_labels(self, data_dir: StrPath) -> list[str] | None:  # noqa: ARG002
         """Return the labels in the order of their numbers."""
+        if self.kind != TEXT2CLASS:
+            return None
         found = self._settings.get("class_labels")
         if isinstance(found, str):
             path = self._folder / found
@@ -286,53 +241,12 @@ def _checked_keys(
     return dict(given)
 
 
-def problem_from_settings(settings: Mapping[str, Any], folder: StrPath = ".", where: str = "problem") -> FileProblem:
-    """Return the problem that a dict describes, as in a TOML file.
-
-    Parameters
-    ----------
-    settings : dict
-    folder : path
-        Where relative paths begin.
-    where : str
-        What contains the settings, for messages.
-
-    Raises
-    ------
-    OptionError
-    """
-    kind = FileClassProblem if settings.get("kind") == TEXT2CLASS else FileProblem
-    return kind(settings, Path(folder), where)
-
-
-def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
-    """Return a problem.
-
-    Parameters
-    ----------
-    name : path, str or Text2TextProblem
-        A TOML file, or `MODULE:CLASS` or `FILE.py:CLASS`.
-
-    Raises
-    ------
-    ArgumentTypeError, OptionError
-        If there is no such problem.
-    """
-    if isinstance(name, Text2TextProblem):
-        return name
-    text = arguments.path("problem", name)
-    module, found, attribute = text.rpartition(":")
-    if found and attribute.isidentifier() and not Path(text).exists():
-        return _load_class(module, attribute)
-    path = Path(text)
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file."""
     try:
         data = path.read_bytes()
     except OSError as cause:
         raise read_error(path, cause, error=OptionError, what="problem") from cause
-    return problem_from_settings(_parse_toml(data, path), path.parent, str(path))
-
-
-def _parse_toml(data: bytes, path: Path) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib as toml
     else:
@@ -342,107 +256,3 @@ def _parse_toml(data: bytes, path: Path) -> dict[str, Any]:
     except (toml.TOMLDecodeError, UnicodeDecodeError) as cause:
         raise OptionError(f"`{path}` is not valid TOML: {cause}; expected the description of a problem: correct it") from cause
     return found
-
-
-def _load_class(module: str, attribute: str) -> Text2TextProblem:
-    try:
-        if module.endswith(".py"):
-            name = Path(module).stem
-            spec = importlib.util.spec_from_file_location(name, module)
-            if spec is None or spec.loader is None:
-                raise ImportError(f"`{module}` cannot be imported")
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[name] = loaded
-            spec.loader.exec_module(loaded)
-        else:
-            loaded = importlib.import_module(module)
-        problem = getattr(loaded, attribute)()
-    except BpejitError:
-        raise
-    except Exception as cause:
-        raise OptionError(
-            f"cannot create the problem `{module}:{attribute}`: {type(cause).__name__}: {cause}; expected a class that is "
-            "created without arguments: check the module"
-        ) from cause
-    if not isinstance(problem, Text2TextProblem):
-        raise OptionError(
-            f"`{module}:{attribute}` is a {type(problem).__name__}; expected a subclass of Text2TextProblem: derive it from "
-            "this class of `bpejit.t2t.datagen.problems`"
-        )
-    return problem
-
-
-class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
-    """How the generation of data is distributed and reported."""
-
-
-@takes(GenerationWork)
-def generate_data(
-    problem: Text2TextProblem | StrPath,
-    data_dir: StrPath,
-    *,
-    tmp_dir: StrPath | None = None,
-    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
-    seed: int = 0,
-    strict: bool = False,
-    max_memory: int = SHUFFLE_MEMORY,
-    unit_bytes: int = UNIT_BYTES,
-    shard: str | tuple[int, int] | None = None,
-    resume: bool = False,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    **work: Unpack[GenerationWork],
-) -> GenerationReport:
-    """Generate the data set of a problem: build its vocabulary if it is missing, encode its samples, and write shuffled shards.
-
-    Parameters
-    ----------
-    problem : Text2TextProblem, path or str
-        A problem, a TOML file that describes one, or `MODULE:CLASS`.
-    data_dir : path
-        The folder for the vocabularies and the shards, or a URL such as `s3://bucket/data`.
-    tmp_dir : path, optional
-        A folder that is passed to `generate_samples`; by default a temporary one.
-    format : str
-        `tfrecord`; `jsonl`, an object in each line, `parquet`, a row with lists, both in files with such suffixes.
-    seed : int
-        Selects the order of the examples.
-    strict : bool
-        Whether a malformed or empty sample is an error. By default it is skipped and counted.
-    max_memory : int
-        Bytes of memory for shuffling. The result does not depend on it.
-    unit_bytes : int
-        Bytes of input after which the job can be resumed, and the granularity of its division into parts.
-    shard : str, optional
-        I/N, with I from 0 to N - 1: generate only this part, and join the parts when the last one is complete. `auto` reads I
-        and N from the variables of Slurm's job arrays, or `RANK` and `WORLD_SIZE`.
-    resume : bool
-        Whether to continue an earlier run of the same job. If the data set is complete, nothing is done.
-    dry_run : bool
-        Whether to plan the job only, and estimate its time from a sample.
-    overwrite : bool
-        Whether to replace an existing data set. Existing vocabularies are always used.
-    {options}
-
-    Returns
-    -------
-    GenerationReport
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
-    """
-    given = locals() | work
-    command = getattr(work["progress"], "command", "") or describe_call("bpejit.generate_data", generate_data, given)
-    options = check_job_options(given, command)
-    return generate(
-        load_problem(problem),
-        data_dir,
-        options,
-        tmp_dir=tmp_dir,
-        format=format,
-        strict=strict,
-        max_memory=max_memory,
-        dry_run=dry_run,
-        **work,
-    )

@@ -1,35 +1,38 @@
 """Problems as programs describe them, under the published names of Tensor2Tensor, and the generation of their data sets.
 
-A program describes a problem by a subclass of `Text2TextProblem`, `Text2SelfProblem` or `Text2ClassProblem`, with properties
+A program describes a problem by a subclass of `Text2TextProblem`, `Text2SelfProblem` or `Text2ClassProblem`, with attributes
 and methods of the published names. Problems whose samples are in files are described by a TOML file
-(`bpejit.t2t.datagen.problem_files`). `generate` plans the data set of a problem, finds its vocabularies, runs the job, and
+(`bpejit.t2t.datagen.problem_files`). `generate_data` plans the data set of a problem, finds its vocabularies, runs the job, and
 reports.
 """
 
 from __future__ import annotations
 
-import os
+import importlib
+import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.corpus.fingerprints import identify_inputs
+from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.sources import Source
-from bpejit.engines import AUTO
-from bpejit.engines.work_options import checked_work
-from bpejit.errors import OptionError, OutputError, shorten
+from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
+from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.any_job import join_parts, plan_anywhere, run_anywhere
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_options import JobOptions, check_job_options, describe_call
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.output_files import JobReport, JobResult
 from bpejit.jobs.store import Store
 from bpejit.jobs.url_store import UrlStore
+from bpejit.options import takes
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
 from bpejit.storage.outputs import InputFiles, creating_folder
@@ -41,13 +44,16 @@ from bpejit.t2t.datagen.problem_declaration import (
     Problem,
     VocabType as VocabType,
     generated_chunks,
-    labels_of,
 )
+from bpejit.t2t.datagen.problem_files import FileProblem, read_settings
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, RecordFormat, load_record_format
 from bpejit.t2t.text_encoders import ClassLabelEncoder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,40 +79,198 @@ class GenerationReport(JobReport):
     new_vocabularies: tuple[Path | str, ...] = ()
 
 
-def generate(
-    problem: Problem,
-    data_dir: StrPath,
-    options: JobOptions,
-    *,
-    tmp_dir: StrPath | None = None,
-    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
-    strict: bool = False,
-    max_memory: int = SHUFFLE_MEMORY,
-    dry_run: bool = False,
-    **work: Any,
-) -> GenerationReport:
-    """Generate the data set of a problem; the other parameters are the same as for `bpejit.generate_data`.
+class Text2TextProblem(Problem):
+    """A data set of pairs of texts. Override `generate_samples` and `is_generate_per_split`, and other properties as needed.
+
+    Examples
+    --------
+    >>> class Capitals(Text2TextProblem):
+    ...     is_generate_per_split = False
+    ...     approx_vocab_size = 100
+    ...
+    ...     def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    ...         for word in ("low", "lower"):
+    ...             yield {"inputs": word, "targets": word.upper()}
+    >>> Capitals().vocab_filename
+    'vocab.capitals.100.subwords'
+    """
+
+    def generate_data(self, data_dir: StrPath, tmp_dir: StrPath | None = None, task_id: int = -1) -> None:
+        """Generate the data set (see `bpejit.generate_data`).
+
+        Parameters
+        ----------
+        data_dir : path
+        tmp_dir : path, optional
+        task_id : int
+            Must be -1: use `bpejit.generate_data` to divide the work.
+        """
+        if task_id != -1:
+            raise OptionError(f"task_id is {task_id}; expected -1: divide the work with `bpejit.generate_data(..., shard=...)`")
+        generate_data(self, data_dir, tmp_dir=tmp_dir)
+
+
+class Text2SelfProblem(Text2TextProblem):
+    """A data set of single texts, the `targets`."""
+
+    has_inputs = False
+
+
+class Text2ClassProblem(Text2TextProblem):
+    """A data set of texts with a class label each: samples are `{"inputs": text, "label": index}`."""
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        raise OptionError(
+            f"the problem {self.name} does not say how many classes it has; expected a number: define `num_classes`, or "
+            "`class_labels`"
+        )
+
+    def class_labels(self, data_dir: StrPath) -> list[str]:  # noqa: ARG002
+        """Return the names of the classes."""
+        return [f"ID_{index}" for index in range(self.num_classes)]
+
+    def label_encoder(self, data_dir: StrPath) -> ClassLabelEncoder:
+        """Return the encoder of the labels."""
+        return ClassLabelEncoder(self.class_labels(data_dir))
+
+    text_features = ("inputs",)
+
+
+class _FileProblem(FileProblem, Text2TextProblem):
+    """A problem whose samples are in files."""
+
+
+def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
+    """Return a problem.
 
     Parameters
     ----------
-    options : JobOptions
-        Of the job: the seed, the part, and what is resumed or replaced.
+    name : path, str or Text2TextProblem
+        A TOML file, or `MODULE:CLASS` or `FILE.py:CLASS`.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError
+        If there is no such problem.
     """
+    if isinstance(name, Text2TextProblem):
+        return name
+    text = arguments.path("problem", name)
+    module, found, attribute = text.rpartition(":")
+    if found and attribute.isidentifier() and not Path(text).exists():
+        return _load_class(module, attribute)
+    return _FileProblem(read_settings(Path(text)), Path(text).parent, text)
+
+
+def _load_class(module: str, attribute: str) -> Text2TextProblem:
+    try:
+        if module.endswith(".py"):
+            name = Path(module).stem
+            spec = importlib.util.spec_from_file_location(name, module)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"`{module}` cannot be imported")
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules[name] = loaded
+            spec.loader.exec_module(loaded)
+        else:
+            loaded = importlib.import_module(module)
+        problem = getattr(loaded, attribute)()
+    except BpejitError:
+        raise
+    except Exception as cause:
+        raise OptionError(
+            f"cannot create the problem `{module}:{attribute}`: {type(cause).__name__}: {cause}; expected a class that is "
+            "created without arguments: check the module"
+        ) from cause
+    if not isinstance(problem, Text2TextProblem):
+        raise OptionError(
+            f"`{module}:{attribute}` is a {type(problem).__name__}; expected a subclass of Text2TextProblem: derive it from "
+            "this class of `bpejit.t2t.datagen.problems`"
+        )
+    return problem
+
+
+class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
+    """How the generation of data is distributed and reported."""
+
+
+@takes(GenerationWork)
+def generate_data(
+    problem: Text2TextProblem | StrPath,
+    data_dir: StrPath,
+    *,
+    tmp_dir: StrPath | None = None,
+    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
+    seed: int = 0,
+    strict: bool = False,
+    max_memory: int = SHUFFLE_MEMORY,
+    unit_bytes: int = UNIT_BYTES,
+    shard: str | tuple[int, int] | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    **work: Unpack[GenerationWork],
+) -> GenerationReport:
+    """Generate the data set of a problem: build its vocabulary if it is missing, encode its samples, and write shuffled shards.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem, path or str
+        A problem, a TOML file that describes one, or `MODULE:CLASS`.
+    data_dir : path
+        The folder for the vocabularies and the shards, or a URL such as `s3://bucket/data`.
+    tmp_dir : path, optional
+        A folder that is passed to `generate_samples`; by default a temporary one.
+    format : str
+        `tfrecord`; `jsonl`, an object in each line, `parquet`, a row with lists, both in files with such suffixes.
+    seed : int
+        Selects the order of the examples.
+    strict : bool
+        Whether a malformed or empty sample is an error. By default it is skipped and counted.
+    max_memory : int
+        Bytes of memory for shuffling. The result does not depend on it.
+    unit_bytes : int
+        Bytes of input after which the job can be resumed, and the granularity of its division into parts.
+    shard : str, optional
+        I/N, with I from 0 to N - 1: generate only this part, and join the parts when the last one is complete. `auto` reads I
+        and N from the variables of Slurm's job arrays, or `RANK` and `WORLD_SIZE`.
+    resume : bool
+        Whether to continue an earlier run of the same job. If the data set is complete, nothing is done.
+    dry_run : bool
+        Whether to plan the job only, and estimate its time from a sample.
+    overwrite : bool
+        Whether to replace an existing data set. Existing vocabularies are always used.
+    {options}
+
+    Returns
+    -------
+    GenerationReport
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
+    """
+    given = locals() | work
     begun = working_time()
-    work = checked_work({"workers": None, "engine": AUTO, "ray_address": None} | work)
-    report = work["report"]
+    command = getattr(work["progress"], "command", "") or describe_call("bpejit.generate_data", generate_data, given)
+    options = check_job_options(given, command)
+    problem = load_problem(problem)
+    chosen = checked_work(work)
+    report = chosen["report"]
     strict = arguments.flag("strict", strict)
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
     dry_run = arguments.flag("dry_run", dry_run)
     form = load_record_format(format)
-    given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
-    remote = UrlStore(f"{given.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(given) else None
+    place = local_path(arguments.path("data_dir", data_dir, error=OutputError))
+    remote = UrlStore(f"{place.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(place) else None
     wanted = vocabulary_names(problem)
     with ExitStack() as stack:
         # The next run removes what a process that was killed leaves.
         temporary = stack.enter_context(scratch_folder(None, "datagen"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
-        folder = Path(given) if remote is None else Path(temporary) / "data"
+        folder = Path(place) if remote is None else Path(temporary) / "data"
         names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
         store = remote or FolderStore(names.out, per_input=False)
         planned = working_time()
@@ -124,11 +288,11 @@ def generate(
         plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, store)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
-            result, seconds = plan_anywhere(plan, work, estimated=vocabularies is not None)
+            result, seconds = plan_anywhere(plan, chosen, estimated=vocabularies is not None)
             new = _report_paths([folder / name for name in missing], remote)
             found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
             return replace(found, stages={})
-        result = run_anywhere(plan, work)
+        result = run_anywhere(plan, chosen)
     result.seconds.plan += stages.pop("plan")
     found = _report(result, working_time() - begun, options.part, vocabularies=paths)
     return replace(found, stages={**stages, **found.stages})
@@ -212,7 +376,7 @@ def plan_dataset(
     settings = GenerationSettings(
         slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
     )
-    labels = labels_of(problem)
+    labels = problem.class_labels("")
     job = {
         "data_set": problem.dataset_filename(),
         "format": form,
@@ -234,63 +398,3 @@ def plan_dataset(
     }
     mine = slice_units(units, options.part)
     return DatasetPlan(names, job, options, units, mine, store, vocabularies, settings, max_memory)
-
-
-class Text2TextProblem(Problem):
-    """A data set of pairs of texts. Override `generate_samples` and `is_generate_per_split`, and other properties as needed.
-
-    Examples
-    --------
-    >>> class Capitals(Text2TextProblem):
-    ...     is_generate_per_split = False
-    ...     approx_vocab_size = 100
-    ...
-    ...     def generate_samples(self, data_dir, tmp_dir, dataset_split):
-    ...         for word in ("low", "lower"):
-    ...             yield {"inputs": word, "targets": word.upper()}
-    >>> Capitals().vocab_filename
-    'vocab.capitals.100.subwords'
-    """
-
-    def generate_data(self, data_dir: StrPath, tmp_dir: StrPath | None = None, task_id: int = -1) -> None:
-        """Generate the data set (see `bpejit.generate_data`).
-
-        Parameters
-        ----------
-        data_dir : path
-        tmp_dir : path, optional
-        task_id : int
-            Must be -1: use `bpejit.generate_data` to divide the work.
-        """
-        if task_id != -1:
-            raise OptionError(f"task_id is {task_id}; expected -1: divide the work with `bpejit.generate_data(..., shard=...)`")
-        command = f"bpejit.generate_data({self.name}, {shorten(os.fspath(data_dir))}, resume=True)"
-        generate(self, data_dir, JobOptions(command=command), tmp_dir=tmp_dir)
-
-
-class Text2SelfProblem(Text2TextProblem):
-    """A data set of single texts, the `targets`."""
-
-    has_inputs = False
-
-
-class Text2ClassProblem(Text2TextProblem):
-    """A data set of texts with a class label each: samples are `{"inputs": text, "label": index}`."""
-
-    @property
-    def num_classes(self) -> int:
-        """The number of classes."""
-        raise OptionError(
-            f"the problem {self.name} does not say how many classes it has; expected a number: define `num_classes`, or "
-            "`class_labels`"
-        )
-
-    def class_labels(self, data_dir: StrPath) -> list[str]:  # noqa: ARG002
-        """Return the names of the classes."""
-        return [f"ID_{index}" for index in range(self.num_classes)]
-
-    def label_encoder(self, data_dir: StrPath) -> ClassLabelEncoder:
-        """Return the encoder of the labels."""
-        return ClassLabelEncoder(self.class_labels(data_dir))
-
-    text_features = ("inputs",)

@@ -24,7 +24,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import find_sources
 from bpejit.storage.files import StrPath, replacing, replacing_all
-from bpejit.t2t.datagen.problem_files import problem_from_settings
+from bpejit.t2t.datagen.problem_files import FileProblem
 from bpejit.t2t.datagen.vocabularies import find_vocabularies
 from bpejit.t2t.example_arrays import write_examples
 from bpejit.t2t.record_formats.formats import TfrecordWriter
@@ -149,7 +149,7 @@ def get_or_generate_vocab(
     with tempfile.TemporaryDirectory() as scratch:
         path = stored or Path(scratch) / "vocab"
         path.parent.mkdir(parents=True, exist_ok=True)
-        problem = problem_from_settings(settings | {"vocab_filename": path.name})
+        problem = FileProblem(settings | {"vocab_filename": path.name})
         find_vocabularies(problem, path.parent, Path(tmp_dir), no_progress)
         return SubwordTextEncoder(path)
 

@@ -29,7 +29,7 @@ from bpejit.t2t.datagen.generation_job import (
     encode_one_by_one,
     encode_subwords,
 )
-from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, labels_of, text_of
+from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, text_of
 from bpejit.t2t.datagen.sample_reading import (
     LABEL,
     LINES,
@@ -55,7 +55,7 @@ def find_vocabularies(
     returned if one is missing. The problem may use the folder `tmp_dir`.
     """
     found: dict[str, FeatureVocabulary] = {}
-    labels = labels_of(problem, data_dir)
+    labels = problem.class_labels(data_dir)
     for feature in problem.text_features:
         shared = problem.has_shared_vocab or len(problem.text_features) == 1
         if shared and found:
@@ -66,7 +66,7 @@ def find_vocabularies(
             return None
         found[feature] = vocabulary
     if labels is not None:
-        found[LABEL] = FeatureVocabulary("labels", len(labels), partial(encode_labels, labels))
+        found[LABEL] = FeatureVocabulary("labels", len(labels), partial(encode_labels, tuple(labels)))
     return found
 
 
@@ -206,8 +206,8 @@ def _texts_for_vocabulary(
 
 def _training_inputs(problem: Problem) -> SampleInputs | None:
     """Return the inputs of the training set, or of the first split, if the samples are in files."""
-    splits = [one["split"] for one in problem.dataset_splits]
-    return problem.inputs_of(splits[0] if splits and DatasetSplit.TRAIN not in splits else DatasetSplit.TRAIN)
+    splits = sorted((one["split"] for one in problem.dataset_splits), key=lambda split: split != DatasetSplit.TRAIN)
+    return next(filter(None, map(problem.inputs_of, splits)), None)
 
 
 def _batches(problem: Problem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:

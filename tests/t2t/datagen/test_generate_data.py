@@ -31,8 +31,14 @@ import bpejit
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError
 from bpejit.storage.outputs import job_folder
 from bpejit.subword import SubwordTextEncoder
-from bpejit.t2t.datagen.problem_files import load_problem
-from bpejit.t2t.datagen.problems import GenerationReport, Text2ClassProblem, Text2SelfProblem, Text2TextProblem
+from bpejit.t2t.datagen.problem_files import FileProblem
+from bpejit.t2t.datagen.problems import (
+    GenerationReport,
+    Text2ClassProblem,
+    Text2SelfProblem,
+    Text2TextProblem,
+    load_problem,
+)
 from bpejit.t2t.tfrecords import parse_example, read_records
 
 SIZE = small(400, 150)
@@ -557,16 +563,12 @@ def test_missing_reserved_token(work: Path) -> None:
     ],
 )
 def test_errors_of_problems(work: Path, change: dict[str, Any], match: str) -> None:
-    from bpejit.t2t.datagen.problem_files import problem_from_settings
-
     settings = {"dataset_splits": [{"split": "train", "inputs": "a", "targets": "b"}]} | change
     with pytest.raises(OptionError, match=match):
-        getattr(problem_from_settings(settings), "class_labels", repr)("")
+        getattr(FileProblem(settings), "class_labels", repr)("")
 
 
 def test_files_of_a_problem_may_have_a_byte_order_mark(tmp_path: Path) -> None:
-    from bpejit.t2t.datagen.problem_files import load_problem
-
     (tmp_path / "labels.txt").write_bytes(b"\xef\xbb\xbfneg\r\npos\r\n")
     (tmp_path / "p.toml").write_bytes(
         b'\xef\xbb\xbfkind = "text2class"\nclass_labels = "labels.txt"\n[[dataset_splits]]\nsplit = "train"\ntabbed = "a"\n'
@@ -591,10 +593,8 @@ def test_files_of_a_problem_may_have_a_byte_order_mark(tmp_path: Path) -> None:
     ],
 )
 def test_errors_of_splits(splits: list[dict[str, Any]], match: str) -> None:
-    from bpejit.t2t.datagen.problem_files import problem_from_settings
-
     with pytest.raises(OptionError, match=match):
-        problem_from_settings({"dataset_splits": splits})
+        FileProblem({"dataset_splits": splits})
 
 
 @pytest.mark.parametrize(
