@@ -119,13 +119,12 @@ def strip_lines(block: bytes) -> bytes:
     parts = []
     done = 0
     for start, end in zip((starts[found] - 3).tolist(), (ends[found] - 3).tolist(), strict=True):
-        parts += [block[done:start], _stripped(block[start:end]).encode("utf-8", "surrogateescape")]
+        parts += [
+            block[done:start],
+            block[start:end].decode("utf-8", "surrogateescape").strip().encode("utf-8", "surrogateescape"),
+        ]
         done = end
     return b"".join([*parts, block[done:]])
-
-
-def _stripped(line: bytes) -> str:
-    return line.decode("utf-8", "surrogateescape").strip()
 
 
 def _line_bytes(source: Source) -> int | None:
@@ -135,6 +134,38 @@ def _line_bytes(source: Source) -> int | None:
     return sum(map(len, line_blocks(source)))
 
 
+class Sampler:
+    """Takes every n-th text, starting with text n, until a budget of characters is used, as the published code does.
+
+    Parameters
+    ----------
+    size : int, optional
+        Of all texts: n is half of it divided by the budget, rounded down, plus 1; without a size it is 1.
+    budget : int
+
+    Attributes
+    ----------
+    left : int
+        What is left of the budget.
+    """
+
+    def __init__(self, size: int | None, budget: int) -> None:
+        self._step = 1 + int((size or 0) / budget / 2)
+        self._next = self._step - 1
+        self.left = budget
+
+    def take(self, texts: list[bytes]) -> list[bytes]:
+        """Return the chosen ones of the next texts."""
+        chosen = []
+        for text in texts[self._next :: self._step]:
+            if self.left <= 0:
+                break
+            self.left -= len(text.decode("utf-8", "surrogateescape"))
+            chosen.append(text)
+        self._next = (self._next - len(texts)) % self._step
+        return chosen
+
+
 def sample_lines(source: Source, byte_budget: int | None, contents: Contents | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield sampled lines of a source in blocks, each with the number of bytes read for it. Lines are stripped.
 
@@ -142,10 +173,9 @@ def sample_lines(source: Source, byte_budget: int | None, contents: Contents | N
     ----------
     source : Source
     byte_budget : int, optional
-        Without one, all lines are taken. Otherwise the same lines as by Tensor2Tensor with this `file_byte_budget`: every n-th
-        line, starting with line n, until the budget is used. n is half the size divided by the budget, rounded down, plus 1,
-        and the number of characters of a line is subtracted from the budget. The size of compressed text and of records is
-        that of their lines, so they are read twice. For a pipe, whose size is unknown, n is 1.
+        Without one, all lines are taken. Otherwise the same lines as by Tensor2Tensor with this `file_byte_budget` (see
+        `Sampler`). The size of compressed text and of records is that of their lines, so they are read twice; that of a pipe is
+        unknown.
     contents : Contents, optional
         Counts the records without text.
     """
@@ -153,24 +183,10 @@ def sample_lines(source: Source, byte_budget: int | None, contents: Contents | N
         for block in line_blocks(source, contents):
             yield strip_lines(block), len(block)
         return
-    size = _line_bytes(source)
-    skipped = 0 if size is None else int(size / byte_budget / 2)
-    skip = skipped
-    left = byte_budget
+    sampler = Sampler(_line_bytes(source), byte_budget)
     for block in line_blocks(source, contents):
-        lines = block.replace(b"\r", b"").split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        chosen = []
-        for line in lines[skip :: skipped + 1]:
-            if left <= 0:
-                break
-            text = _stripped(line)
-            left -= len(text)
-            chosen.append(text)
-        skip = (skip - len(lines)) % (skipped + 1)
-        yield "\n".join(chosen).encode("utf-8", "surrogateescape"), len(block)
-        if left <= 0:
+        yield b"\n".join(sampler.take(strip_lines(block).removesuffix(b"\n").split(b"\n"))), len(block)
+        if sampler.left <= 0:
             return
 
 
@@ -271,10 +287,17 @@ def train_vocabulary(
         See `reserved_tokens`.
     """
     counts = count_tokens(inputs, byte_budget=byte_budget, contents=contents, progress=progress)
+    return build_vocabulary(counts, vocab_size, progress, max_subtoken_length, reserved_tokens(reserved))
+
+
+def build_vocabulary(
+    counts: Counter[str], vocab_size: int, progress: Progress, max_subtoken_length: int | None, reserved: list[str]
+) -> SubwordTextEncoder:
+    """Build a vocabulary of about `vocab_size` subtokens from counts."""
     progress("build", 0, None, "iterations")
     return SubwordTextEncoder.build_to_target_size(
         vocab_size, counts, 1, MAX_MIN_COUNT,
-        max_subtoken_length=max_subtoken_length, reserved_tokens=reserved_tokens(reserved),
+        max_subtoken_length=max_subtoken_length, reserved_tokens=reserved,
         report=lambda done: progress("build", done, None, "iterations"),
     )  # fmt: skip
 

@@ -85,28 +85,17 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
             key[: n - offset] |= np.where(remaining[: n - offset] > offset, codes[offset:], 0)
     rank = np.zeros(n, np.int64)
     tied = np.argsort(key)
-    groups = key[tied]
-    base = np.zeros(n, np.int64)
-    while True:
-        # `tied` contains whole groups, in order; `base` is the rank of the group that each suffix came from.
-        size = tied.size
-        index = np.arange(size)
-        starts_group = np.ones(size, bool)
-        starts_group[1:] = base[1:] != base[:-1]
-        within = index - np.maximum.accumulate(np.where(starts_group, index, 0))
-        starts_key = np.ones(size, bool)
-        starts_key[1:] = groups[1:] != groups[:-1]
-        rank[tied] = np.maximum.accumulate(np.where(starts_key, base + within, 0))
-        alone = starts_key.copy()
-        alone[:-1] &= starts_key[1:]
-        tied = tied[~alone]
-        tied = tied[remaining[tied] > width]
-        if tied.size == 0:
-            break
+    key = key[tied]
+    places = np.arange(n)
+    while tied.size:  # whole groups, in order, and the places of their suffixes among all
+        begins = np.ones(tied.size + 1, bool)
+        begins[1:-1] = key[1:] != key[:-1]
+        rank[tied] = np.maximum.accumulate(np.where(begins[:-1], places, 0))
+        again = (remaining[tied] > width) & ~(begins[:-1] & begins[1:])
+        tied, places = tied[again], places[again]
         key = rank[tied] * (n + 1) + rank[tied + width]
         by_key = np.argsort(key)
-        tied, groups = tied[by_key], key[by_key]
-        base = rank[tied]
+        tied, key = tied[by_key], key[by_key]
         width *= 2
     order = np.argsort(rank, kind="stable").astype(np.int32)
     inverse = np.empty(n, np.int32)

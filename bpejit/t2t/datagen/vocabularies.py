@@ -40,7 +40,7 @@ from bpejit.t2t.datagen.sample_reading import (
     texts_from_list,
 )
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
-from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
+from bpejit.t2t.subword_files import Sampler, build_vocabulary, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
 from bpejit.training.train import train_from_iterator
@@ -163,13 +163,8 @@ def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: 
                 f"the sample for the vocabulary `{path.name}` is empty; expected text in the training set: check its inputs, "
                 "and `file_byte_budget` if it is small"
             )
-        report("build", 0, None, "iterations")
-        SubwordTextEncoder.build_to_target_size(
-            problem.approx_vocab_size, counts, 1, MAX_MIN_COUNT,
-            max_subtoken_length=problem.max_subtoken_length,
-            reserved_tokens=special,
-            report=lambda done: report("build", done, None, "iterations"),
-        ).store_to_file(path, overwrite=False)  # fmt: skip
+        built = build_vocabulary(counts, problem.approx_vocab_size, report, problem.max_subtoken_length, special)
+        built.store_to_file(path, overwrite=False)
 
 
 def _building_folder(path: Path) -> Path:
@@ -261,7 +256,6 @@ def _sample_chunks(
     sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]
 ) -> Iterator[tuple[list[FeatureTexts], int]]:
     units = plan_inputs([sources], inputs.layout, 0, 0, 1 << 62)
-    budget = inputs.file_byte_budget
     reader = ChunkReader()
     sizes = dict.fromkeys(features, 0)
     skipped = NOTHING_SKIPPED
@@ -272,23 +266,11 @@ def _sample_chunks(
             sizes[name] += len(block.texts[name].lines)
     if skipped and not any(sizes.values()):
         raise all_skipped(skipped)
-    steps = {name: int(size / budget / 2) + 1 for name, size in sizes.items()}
-    skips = {name: step - 1 for name, step in steps.items()}
-    left = dict.fromkeys(features, budget)
+    samplers = {name: Sampler(size, inputs.file_byte_budget) for name, size in sizes.items()}
     for chunk in SampleChunker().chunks(units):
         texts = chunk.read(reader).texts
-        chosen = []
-        for name in features:
-            rows = []
-            for text in texts[name].texts()[skips[name] :: steps[name]]:
-                if left[name] <= 0:
-                    break
-                left[name] -= len(text.decode("utf-8", "replace"))
-                rows.append(text)
-            chosen.append(texts_from_list(rows))
-            skips[name] = (skips[name] - len(texts[name])) % steps[name]
-        yield chosen, chunk.n_read
-        if max(left.values()) <= 0:
+        yield [texts_from_list(sampler.take(texts[name].texts())) for name, sampler in samplers.items()], chunk.n_read
+        if all(sampler.left <= 0 for sampler in samplers.values()):
             return
 
 
