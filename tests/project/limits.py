@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 74_061,
-    "package lines of code": 45_317,
-    "package tokens": 442_271,
+    "package lines": 73_800,
+    "package lines of code": 45_138,
+    "package tokens": 440_753,
     "tokens in a line of code": 9.76,
     "package modules": 334,
     "cli lines": 4_157,

@@ -15,7 +15,6 @@ import json
 import os
 import tarfile
 from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, ClassVar
 
 from bpejit.engines import AUTO, Engine, FunctionJob, make_engine
 from bpejit.errors import CorpusError
-from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
+from bpejit.jobs.job_folder import damaged, part_folder
 from bpejit.jobs.job_records import finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import FINAL, CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
@@ -38,9 +37,6 @@ from bpejit.t2t.tfrecords import read_record_blocks
 
 SHUFFLE_MEMORY = 1 << 30
 """Memory for shuffling, of all workers together."""
-
-_FLUSHED = 4
-"""Number of shards that are flushed to disk at a time."""
 
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -81,7 +77,7 @@ class ShardTask:
     sources : tuple of ShardSource
         Together they contain its records.
     target : Path or str
-        The file to write, which is complete if its hash is stored (see `complete_shard`), or its URL.
+        The file to write, which is complete if it exists, or its URL.
     """
 
     shard: int
@@ -137,27 +133,6 @@ def _note(remote: UrlStore, shard: int) -> str:
     return f"{remote.folder}/{stored_shard(shard)}.json"
 
 
-def complete_shard(target: Path) -> None:
-    """Flush a shard to disk, and write its hash, unless an earlier run has done so.
-
-    Unlike `replacing`, without flushing the folder each time: after a power failure, a missing file is written again.
-    """
-    if not _hash_of(target).exists():
-        sync_paths([target])
-        write_record(_hash_of(target), {"sha256": file_sha256(target)}, synced=False)
-
-
-def _hash_of(target: Path) -> Path:
-    """Return the file with the hash of a complete shard."""
-    return target.with_name(f"{target.name}.sha256")
-
-
-def _is_intact(target: Path) -> bool:
-    """Return True if a shard is complete, and has the bytes that were written."""
-    found = read_record(_hash_of(target)) or {}
-    return target.exists() and file_sha256(target) == found.get("sha256")
-
-
 @dataclass(frozen=True)
 class Shuffling:
     """How shards are shuffled.
@@ -185,28 +160,28 @@ class Shuffling:
     remote: UrlStore | None
 
     def run(self, task: ShardTask) -> tuple[int, int]:
-        """Write a shard, unless it is complete, or store it. Return its index, and its size in bytes."""
+        """Write a shard, unless it exists, or store it. Return its index, and its size in bytes."""
         if self.remote is None:
             target = Path(task.target)
-            if _is_intact(target):  # an earlier run has written it
-                return task.shard, target.stat().st_size
-            _hash_of(target).unlink(missing_ok=True)
-            return task.shard, self._write(task.shard, task.sources, target)
+            if not target.exists():  # otherwise an earlier run has written it
+                self._write(task.shard, task.sources, target)
+            return task.shard, target.stat().st_size
         with scratch_folder(None, "shuffling") as scratch:
             places = [scratch / f"part-{number}" for number in range(len(task.sources))]
             for source, place in zip(task.sources, places, strict=True):
                 _fetch_records(self.remote, source, place)
-            size = self._write(task.shard, [ShardSource(place, 0) for place in places], scratch / "shard")
+            self._write(task.shard, [ShardSource(place, 0) for place in places], scratch / "shard")
+            size = (scratch / "shard").stat().st_size
             self.remote.put_file(scratch / "shard", str(task.target))
         self.remote.put_bytes(_note(self.remote, task.shard), json.dumps({"bytes": size}).encode("ascii"))
         return task.shard, size
 
-    def _write(self, shard: int, sources: Sequence[ShardSource], target: Path) -> int:
+    def _write(self, shard: int, sources: Sequence[ShardSource], target: Path) -> None:
         for source in sources:
             if source.sha256 and file_sha256(Path(source.place)) != source.sha256:
                 raise damaged(source.place, folder=Path(source.place).parent)
         paths = [Path(source.place) for source in sources]
-        with target.open("wb") as file:
+        with replacing(target) as file:
             writer = load_record_format(self.format).writer(file, self.names)
             try:
                 if self.shuffles:
@@ -219,7 +194,6 @@ class Shuffling:
             except BaseException:
                 writer.abandon()
                 raise
-        return target.stat().st_size
 
 
 def _fetch_records(remote: UrlStore, source: ShardSource, target: Path) -> None:
@@ -310,15 +284,8 @@ class DatasetOutputs(JobOutputs):
         ]
         paths = self.first_files()
         targets = [final / path.name for path in paths]
-        results = _shuffled(parts, _tasks(sources, targets), report, engine)
-        sizes = {}
-        with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
-            completed = []
-            for shard, size in results:
-                completed.append(pool.submit(complete_shard, targets[shard]))  # while others are shuffled
-                sizes[shard] = size
-            for one in completed:
-                one.result()
+        with closing(_shuffled(parts, _tasks(sources, targets), report, engine)) as results:
+            sizes = dict(results)
         written = final / self.manifest.name
         with replacing(written) as file:
             file.write(self.describe(parts, sizes))
