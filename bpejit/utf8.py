@@ -1,17 +1,18 @@
-"""Convert strings to UTF-8, whole or in slices."""
+"""Convert strings to UTF-8: whole, in slices, or many at once."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, lengths_of
+from bpejit.arrays import Array
+from bpejit.kernels.common import python_text
 from bpejit.kernels.common.characters import encode_string_part
+from bpejit.kernels.common.python_text import address_of_text, is_layout_known, width_of_text
+from bpejit.kernels.constants import TEXT_PADDING
 
 STRING_SLICE = 1 << 16
 """Characters of a string that are converted at a time, so that a long string needs no second copy."""
@@ -19,16 +20,7 @@ STRING_SLICE = 1 << 16
 _LEAST_IN_PLACE = 1 << 14
 """Characters from which on a kernel converts a string, which takes new memory."""
 
-_LONG_TEXT = 1 << 7
-"""Mean length of texts, in characters, from which on each is encoded by itself."""
-
-_STATE_BYTES = 32
-"""Where a string of CPython has the width of its characters: after the counter, its type, its length and its hash."""
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-_FIRST_NON_CONTINUATION = np.int8(0xC0 - 0x100)
-"""Continuation bytes are below this as signed numbers."""
 
 
 def encode_utf8(text: str) -> bytes:
@@ -61,35 +53,15 @@ def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator
     until the next one.
     """
     end = len(text) if end is None else end
-    width = _width(text) if end - start >= _LEAST_IN_PLACE and _is_layout_known() else 0
+    width = width_of_text(text) if end - start >= _LEAST_IN_PLACE and is_layout_known() else 0
     out = np.empty(4 * min(STRING_SLICE, end - start) + 16 if width else 0, np.uint8)
-    address = np.array([_address(text) if width else 0, len(text)])
+    address = np.array([address_of_text(text) if width else 0, len(text)])
     while start < end:
         stop = min(start + STRING_SLICE, end)
         if stop < end and is_high_surrogate(text[stop - 1]):
             stop -= 1
         yield out[: encode_string_part(address, width, start, stop, out)] if width else encode_utf8(text[start:stop])
         start = stop
-
-
-def _width(text: str) -> int:
-    """Return the number of bytes of a character in memory: 1, 2 or 4."""
-    return ctypes.c_uint32.from_address(id(text) + _STATE_BYTES).value >> 2 & 7
-
-
-def _address(text: str) -> int:
-    """Return the address of the characters of a string."""
-    return id(text) + (sys.getsizeof("") - 1 if text.isascii() else str.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
-
-
-@cache
-def _is_layout_known() -> bool:
-    """Return True if strings of this interpreter are in memory as those of CPython 3.10 to 3.13."""
-    return sys.implementation.name == "cpython" and all(
-        (_width(text), ctypes.string_at(_address(text), len(data))) == (width, data)
-        for width, text in ((1, "ab"), (1, "a\xe9"), (2, "a\u6771"), (4, "a\U0001f642"))
-        for data in [text.encode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width])]
-    )
 
 
 def code_points(text: str) -> Array:
@@ -116,38 +88,66 @@ def is_high_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udbff"
 
 
-def encode_joined(texts: Sequence[str], joined: str, lengths: Array) -> tuple[bytes, Array]:
-    """Return the UTF-8 bytes of several texts in one string, and the length of each in bytes, as int64 [texts].
+class TextBuffer:
+    """UTF-8 of many texts, one after the other.
 
     Parameters
     ----------
-    texts : sequence of str
-    joined : str
-        The texts joined.
-    lengths : int64 [texts]
-        In characters. Returned unchanged if all texts are ASCII.
+    text : uint8 array
+        Its last TEXT_PADDING bytes stay free.
+    stops : int64 array
+        Gets the end of each text.
     """
-    if joined.isascii():
-        return joined.encode(), lengths
-    try:
-        data = joined.encode() if len(joined) < _LONG_TEXT * len(texts) else b""
-    except UnicodeEncodeError:
-        data = b""
-    if 4 * len(data) > 5 * len(joined) or not data:  # a count of many continuation bytes takes longer
-        encoded = list(map(encode_utf8, texts))
-        return data or b"".join(encoded), lengths_of(encoded)
-    # For short texts, encoding each would take longer. A continuation byte belongs to the last character before it.
-    continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
-    characters = continued - np.arange(1, continued.size + 1)
-    ends = np.cumsum(lengths)
-    if characters.size < ends.size:
-        # Search for the fewer of both: 8 instead of 13 ms for 200,000 texts in English, one in 25 of which is not ASCII.
-        return data, lengths + np.bincount(np.searchsorted(ends, characters, side="right"), minlength=ends.size)
-    return data, lengths + np.diff(np.searchsorted(characters, ends), prepend=0)
+
+    def __init__(self, text: Array, stops: Array) -> None:
+        self.text = text
+        self.stops = stops
+        self._joiner = python_text.make_text_joiner(text, stops)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all texts."""
+        self.n_texts = self.n_bytes = 0
+
+    def append(self, texts: list[Any], first: int, stop: int, longest: int, separator: bytes = b"") -> int:
+        """Append texts from `texts[first]` on, each followed by `separator`, at most one byte.
+
+        Return the index of the first text that was not appended: `stop`, the end of the list, or a text that is not of type
+        `str` or `bytes`, has more than `longest` characters or bytes, or may not fit.
+        """
+        room = self.text.size - TEXT_PADDING
+        if self._joiner is None:
+            return self._append_each(texts, first, stop, longest, room, separator)
+        words, join = self._joiner
+        ending = separator[0] if separator else -1
+        words[python_text.FIRST :] = first, stop, self.n_texts, self.n_bytes, longest, room, ending
+        join(texts)
+        self.n_texts = int(words[python_text.N_JOINED])
+        self.n_bytes = int(words[python_text.AT])
+        return int(words[python_text.FIRST])
+
+    def _append_each(self, texts: list[Any], first: int, stop: int, longest: int, room: int, separator: bytes) -> int:
+        """Do the same in plain Python."""
+        view = memoryview(self.text)  # type: ignore[arg-type]
+        while first < min(stop, len(texts)) and self.n_texts < self.stops.size:
+            text = texts[first]
+            if type(text) not in (str, bytes) or len(text) > longest:
+                break
+            data = (encode_utf8(text) if isinstance(text, str) else text) + separator
+            end = self.n_bytes + len(data)
+            if end > room:
+                break
+            view[self.n_bytes : end] = data
+            self.stops[self.n_texts] = self.n_bytes = end
+            self.n_texts += 1
+            first += 1
+        return first
 
 
-def join_strings(texts: Sequence[str]) -> tuple[bytes, Array]:
-    """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts]."""
-    lengths = lengths_of(texts)
-    data, lengths = encode_joined(texts, "".join(texts), lengths)
-    return data, np.cumsum(lengths)
+def gather_texts(texts: list[str | bytes]) -> tuple[Array, Array]:
+    """Return the UTF-8 bytes of several texts in one array, and the end of each as int64 [texts]."""
+    size = 4 * sum(map(len, texts)) + TEXT_PADDING  # most of these bytes are never written, and take no memory
+    buffer = TextBuffer(np.empty(size, np.uint8), np.empty(len(texts), np.int64))
+    if buffer.append(texts, 0, len(texts), size) < len(texts):
+        raise TypeError("a text is neither str nor bytes")
+    return buffer.text[: buffer.n_bytes], buffer.stops

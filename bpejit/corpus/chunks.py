@@ -27,7 +27,7 @@ from bpejit.corpus.sources import TEXTS, Source
 from bpejit.extras import import_extra
 from bpejit.splitting import Splitter
 from bpejit.storage.remote import is_remote
-from bpejit.utf8 import join_strings
+from bpejit.utf8 import gather_texts
 
 if TYPE_CHECKING:
     from bpejit.normalization.pipeline import TextPipeline
@@ -342,22 +342,19 @@ def text_chunks(texts: Iterable[Any], options: InputOptions, chunk_bytes: int) -
         If an item is something else.
     """
     group: list[Any] = []
-    kind: type = str
     size = 0
     for index, item in enumerate(texts):
-        given = type(item)
-        if given is not kind or size >= chunk_bytes:
-            if group:
-                yield _chunk(group, kind, options)
+        is_text = type(item) is str or type(item) is bytes
+        if group and (not is_text or size >= chunk_bytes):
+            yield _chunk(group, options)
             group, size = [], 0
-            if given is not str and given is not bytes:
-                yield from _batch_chunks(item, index, options, chunk_bytes)
-                continue
-            kind = given
-        group.append(item)
-        size += len(item)
+        if is_text:
+            group.append(item)
+            size += len(item)
+        else:
+            yield from _batch_chunks(item, index, options, chunk_bytes)
     if group:
-        yield _chunk(group, kind, options)
+        yield _chunk(group, options)
 
 
 def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int) -> Iterator[DocumentsChunk]:
@@ -388,6 +385,5 @@ def _is_column(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pyarrow" and hasattr(value, "null_count")
 
 
-def _chunk(group: list[Any], kind: type, options: InputOptions) -> DocumentsChunk:
-    data, ends = join_strings(group) if kind is str else join_documents(group)
-    return DocumentsChunk(np.frombuffer(data, np.uint8), ends, options.allow_special)
+def _chunk(group: list[Any], options: InputOptions) -> DocumentsChunk:
+    return DocumentsChunk(*gather_texts(group), options.allow_special)

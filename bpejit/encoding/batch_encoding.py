@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch, lengths_of, starts_of
+from bpejit.arrays import Array, EncodedBatch, starts_of
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
@@ -21,20 +21,13 @@ from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.splitting import Splitter
 from bpejit.splitting.automaton import SEPARATOR
-from bpejit.utf8 import encode_joined, encode_utf8
-
-GROUP = 1 << 8
-"""Number of texts that are joined together: their strings are then read from memory only once. UTF-8 takes longer for a group
-with a character that is not ASCII, so groups are small.
-"""
+from bpejit.utf8 import TextBuffer, encode_utf8
 
 _LONG_TEXT = 1 << 9
 """Mean length of texts, in characters or bytes, up to which separators are used. Longer texts save little time."""
 
-_SEPARATOR = SEPARATOR.decode()
-
 BUFFER_BYTES = 1 << 18
-"""Length of joined documents above which they are encoded. With several threads, each call of the kernel is followed by waiting
+"""Length up to which texts are joined. With several threads, each call of the kernel is followed by waiting
 for the GIL, which takes as long as encoding 20 KB.
 """
 
@@ -55,20 +48,22 @@ _PARTS_PER_THREAD = 4
 
 
 class DocumentBuffer:
-    """Encode documents of at most `Workspace.text_bytes` characters or bytes: join as many as one call of the kernel takes.
+    """Encode texts: join as many as one call of the kernel takes, and encode long ones by themselves.
 
     Parameters
     ----------
     runner : KernelRunner
     splitter : Splitter or TextPipeline
-        Has an automaton, if any documents are appended. A pipeline would change none of them.
+        A pipeline would change none of the texts.
     workspace : Workspace
     n_documents : int
-        Number of documents, those that are encoded by themselves included.
+        Number of texts.
     estimate : int
-        Estimated length of all documents together, in characters or bytes.
+        Estimated length of all texts together, in characters or bytes.
     separator : int
         The id of the byte SEPARATOR, which no other text has; -1 if there is none.
+    encode_alone : callable
+        Returns the ids of a text with a splitter, block by block.
     use_ids : callable, optional
         Gets the ids of each call of the kernel, which are then overwritten; `finish_starts` is then the result.
     """
@@ -81,82 +76,51 @@ class DocumentBuffer:
         n_documents: int,
         estimate: int,
         separator: int,
+        encode_alone: Callable[[bytes, AnySplitter], Iterable[Array]],
         use_ids: Callable[[Array], object] | None = None,
     ) -> None:
         self._runner = runner
         self._splitter = splitter
         self._workspace = workspace
+        self._encode_alone = encode_alone
         self.use_ids = use_ids
         n_ids = max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) if use_ids is None else min(estimate, BUFFER_BYTES)
         self._out: Array = np.empty(n_ids + 64, np.uint32)
         self._starts = np.zeros(n_documents + 1, np.int64)
-        self._text = workspace.text
-        self._lengths: list[Array] = []
         self._first = 0
-        self._n_joined = 0
-        self._n_bytes = 0
         self._n_ids = 0
         self._n_used = 0
         self._separator = separator
         self._separated = None
         if separator >= 0 and isinstance(splitter, Splitter) and estimate <= _LONG_TEXT * n_documents:
             self._separated = splitter.separated
-        self._with_separators: list[Sequence[Any]] = []
+        self._joined: list[tuple[list[Any], int, int]] = []
+        if workspace.text_buffer is None:
+            text = np.empty(BUFFER_BYTES + TEXT_PADDING, np.uint8)
+            workspace.text_buffer = TextBuffer(text, workspace.arrays.document_stops[:MAX_DOCUMENTS])
+        self._buffer: TextBuffer = workspace.text_buffer
+        self._buffer.clear()
+        self._longest = workspace.text_bytes if splitter.automaton is not None else -1
 
-    def append_separated(self, documents: Sequence[Any], first: int) -> bool:
-        """Append at most MAX_DOCUMENTS documents with separators between them.
+    def append(self, texts: list[Any], first: int, stop: int) -> None:
+        """Append `texts[first:stop]`: str, bytes or other bytes-like objects."""
+        buffer = self._buffer
+        while first < min(stop, len(texts)):
+            following = buffer.append(texts, first, stop, self._longest, SEPARATOR if self._separated else b"")
+            if self._separated is not None:
+                self._joined.append((texts, first, following))
+            if following < stop and buffer.n_texts:
+                self.flush()
+            elif following < min(stop, len(texts)):
+                text = arguments.as_bytes(f"texts[{following}]", texts[following])
+                self.append_alone(encode_utf8(text) if isinstance(text, str) else text, self._splitter)
+                following += 1
+            first = following
 
-        The number of the first is for the message about an object of another type. Return False if they have to be appended
-        without separators: they are long, or the pattern has no separators.
-        """
-        if self._separated is None:
-            return False
-        try:
-            data = _SEPARATOR.join(documents).encode()
-        except (TypeError, UnicodeEncodeError):  # bytes, or half of a surrogate pair
-            data = SEPARATOR.join(as_utf8(documents, first))
-        if len(data) >= BUFFER_BYTES:
-            return False
-        if self._lengths or self._n_bytes + len(data) >= BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
-            self.flush()
-        self._reserve(len(data) + 1)
-        stop = self._n_bytes + len(data)
-        memoryview(self._text)[self._n_bytes : stop] = data  # type: ignore[arg-type]
-        self._text[stop] = SEPARATOR[0]
-        self._with_separators.append(documents)
-        self._n_bytes = stop + 1
-        self._n_joined += len(documents)
-        return True
-
-    def append(self, documents: Sequence[str] | Sequence[bytes], lengths: Array) -> None:
-        """Append documents with these lengths in characters or bytes, int64 [documents]."""
-        bounds = np.zeros(len(documents) + 1, np.int64)
-        np.cumsum(lengths, out=bounds[1:])
-        start = 0
-        while start < len(documents):
-            end = int(np.searchsorted(bounds, bounds[start] + max(BUFFER_BYTES, self._workspace.text_bytes), side="right")) - 1
-            end = min(end, start + MAX_DOCUMENTS)
-            some = documents if end - start == len(documents) else documents[start:end]
-            joined = b"".join(some) if isinstance(some[0], bytes) else "".join(some)  # type: ignore[arg-type]
-            self.append_joined(some, joined, lengths[start:end])
-            start = end
-
-    def append_joined(self, documents: Sequence[str] | Sequence[bytes], text: str | bytes, lengths: Array) -> None:
-        """Append at most MAX_DOCUMENTS documents, of which `text` is all joined."""
-        # NumPy releases the GIL for operations on more than 500 numbers, and taking it back from another thread that joins
-        # strings takes longer than the operation. So there is none here for ASCII text.
-        data, lengths = encode_joined(documents, text, lengths) if isinstance(text, str) else (text, lengths)  # type: ignore[arg-type]
-        if self._with_separators or self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
-            self.flush()
-        self._reserve(len(data))
-        memoryview(self._text)[self._n_bytes : self._n_bytes + len(data)] = data  # type: ignore[arg-type]
-        self._lengths.append(lengths)
-        self._n_bytes += len(data)
-        self._n_joined += len(documents)
-
-    def append_encoded(self, blocks: Iterable[Array]) -> None:
-        """Append the ids of a document that is encoded by itself, block by block, after a call of `flush`."""
-        for ids in blocks:
+    def append_alone(self, text: bytes, splitter: AnySplitter) -> None:
+        """Append a text that is encoded by itself, with any splitter."""
+        self.flush()
+        for ids in self._encode_alone(text, splitter):
             self._append(ids)
         self._first += 1
         self._starts[self._first] = self._n_used + self._n_ids
@@ -175,44 +139,41 @@ class DocumentBuffer:
         self._n_ids = n_ids
 
     def flush(self) -> None:
-        """Encode the documents in the buffer."""
-        if not self._n_joined:
+        """Encode the texts in the buffer."""
+        buffer, workspace = self._buffer, self._workspace
+        n_texts = buffer.n_texts
+        n_bytes = buffer.n_bytes
+        joined = self._joined
+        self._joined = []
+        buffer.clear()
+        if not n_texts:
             return
-        workspace = self._workspace
         if self._first:
             workspace.grow_cache()
         progress = workspace.progress
         progress[pretoken_cache.N_OUT] = self._n_ids
-        if self._with_separators:
-            groups, self._with_separators = self._with_separators, []
-            assert self._separated is not None
+        separated = self._separated
+        if separated is not None:
             self._out = self._runner.run_separated(
-                workspace, self._separated.addresses, self._text, self._n_bytes, self._separator, self._out
+                workspace, separated.addresses, buffer.text, n_bytes, self._separator, self._out
             )
-            if progress[pretoken_cache.N_SEPARATED] != self._n_joined:
-                self._append_again(groups)
+            if progress[pretoken_cache.N_SEPARATED] != n_texts:  # a text contains a separator
+                self._separated = None
+                for texts, first, stop in joined:
+                    self.append(texts, first, stop)
+                self.flush()
+                self._separated = separated
                 return
         else:
-            np.cumsum(np.concatenate(self._lengths), out=workspace.arrays.document_stops[: self._n_joined])
-            self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
-        stop = self._first + self._n_joined
-        self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined] + self._n_used
+            self._out = self._runner.run_documents(workspace, self._splitter.addresses, buffer.text, n_texts, self._out)
+        stop = self._first + n_texts
+        self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[:n_texts] + self._n_used
         self._first = stop
-        self._n_ids = int(workspace.progress[pretoken_cache.N_OUT])
+        self._n_ids = int(progress[pretoken_cache.N_OUT])
         if self.use_ids is not None:
             self.use_ids(self._runner.check_ids(self._out[: self._n_ids]))
             self._n_used += self._n_ids
             self._n_ids = 0
-        self._lengths.clear()
-        self._n_joined = self._n_bytes = 0
-
-    def _append_again(self, groups: Sequence[Sequence[Any]]) -> None:
-        """Append documents without separators, since some of them contain one."""
-        self._n_joined = self._n_bytes = 0
-        for documents in groups:
-            texts = as_utf8(documents, 0)
-            self.append(texts, lengths_of(texts))
-        self.flush()
 
     def finish(self) -> EncodedBatch:
         """Return the ids of all documents. Raise OptionError if there were fewer than announced."""
@@ -228,14 +189,6 @@ class DocumentBuffer:
                 "encoded; expected a list that does not change: pass a copy of it"
             )
         return self._starts
-
-    def _reserve(self, n_bytes: int) -> None:
-        """Make room for `n_bytes` more bytes."""
-        needed = self._n_bytes + n_bytes + TEXT_PADDING
-        if needed > self._text.size:
-            larger = np.empty(max(needed, BUFFER_BYTES + TEXT_PADDING), np.uint8)
-            larger[: self._n_bytes] = self._text[: self._n_bytes]
-            self._text = larger
 
 
 def as_texts(texts: Sequence[Any], first: int) -> Sequence[Any]:

@@ -8,7 +8,7 @@ created, so that encoding allocates nothing but its result.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, padded_text
-from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, estimate_length
+from bpejit.encoding.batch_encoding import DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import EncodeStream, writable_view
@@ -314,6 +314,7 @@ class Encoder(Decoder):
     ) -> DocumentBuffer:
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
+        texts = texts if type(texts) is list else list(texts)
         part = range(len(texts)) if part is None else part
         pipeline = None if isinstance(splitter, Splitter) else splitter
         if pipeline is not None:
@@ -323,56 +324,25 @@ class Encoder(Decoder):
         symbols = self.model.symbols
         separated = isinstance(splitter, Splitter) and not (symbols and not symbols.byte_ids)
         separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if separated else -1
-        buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator, use_ids)
-        for start in part[::GROUP]:
-            # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
-            group = texts[start : min(start + GROUP, part.stop)]
-            if pipeline is None:
-                self._append_group(buffer, group, start, workspace, splitter)
-                continue
-            given = as_utf8(group, start)
+
+        def encode_alone(text: bytes, splitter: AnySplitter) -> Iterable[Array]:
+            return [self.encode(text, workspace, splitter)] if use_ids is None else self.blocks(text, workspace, splitter)
+
+        buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator, encode_alone, use_ids)
+        if pipeline is None:
+            buffer.append(texts, part.start, part.stop)
+            return buffer
+        for start in part[::MAX_DOCUMENTS]:
+            given = as_utf8(texts[start : min(start + MAX_DOCUMENTS, part.stop)], start)
             rewritten = [pipeline.rewrite(text) for text in given]
             for runs, indices in groupby(range(len(given)), key=lambda index: rewritten[index] is None):
                 if runs:
                     for index in indices:
-                        self._append_alone(buffer, given[index], workspace, pipeline)
+                        buffer.append_alone(given[index], pipeline)
                 else:
-                    self._append_group(buffer, [rewritten[index] for index in indices], start, workspace, splitter)
+                    found = list(indices)
+                    buffer.append(rewritten, found[0], found[-1] + 1)
         return buffer
-
-    def _append_group(
-        self, buffer: DocumentBuffer, group: Sequence[Any], start: int, workspace: Workspace, splitter: AnySplitter
-    ) -> None:
-        """Append a group of texts, the first of which has the number `start`, to a buffer."""
-        if group and buffer.append_separated(group, start):
-            return
-        joined = ""
-        with suppress(TypeError):  # reading the type of each text would take as long as joining short ones
-            lengths = lengths_of(group)
-            joined = "".join(group) if int(lengths.sum()) <= BUFFER_BYTES else ""
-        if not joined:
-            # Long strings are encoded one by one: most are ASCII, which takes a tenth of the time of those that are not.
-            group = as_utf8(group, start)
-            lengths = lengths_of(group)
-        elif splitter.automaton is not None and int(lengths.max()) <= workspace.text_bytes:
-            buffer.append_joined(group, joined, lengths)
-            return
-        done = 0
-        # The texts that need calls of the kernel of their own, and after them the end of the group.
-        alone = np.flatnonzero(lengths > workspace.text_bytes).tolist() if splitter.automaton else range(len(group))
-        for index in [*alone, len(group)]:
-            if index > done:
-                buffer.append(group if index - done == len(group) else group[done:index], lengths[done:index])
-            if index < len(group):
-                text = group[index]
-                self._append_alone(buffer, encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
-            done = index + 1
-
-    def _append_alone(self, buffer: DocumentBuffer, data: bytes, workspace: Workspace, splitter: AnySplitter) -> None:
-        """Append a text that is encoded by itself to a buffer."""
-        buffer.flush()
-        whole = buffer.use_ids is None
-        buffer.append_encoded([self.encode(data, workspace, splitter)] if whole else self.blocks(data, workspace, splitter))
 
     def encode_aligned(
         self, data: bytes, workspace: Workspace, pipeline: TextPipeline, areas: Array | None = None

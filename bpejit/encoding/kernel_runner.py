@@ -46,6 +46,9 @@ _ENDS = 2 * WorkspaceArrays._fields.index("ends")
 _BLOCK_PADDING = 128
 """Bytes after the text buffer: local rules read blocks of 64 bytes and the characters next to them."""
 
+_ROOM = 4 * SHORT_TEXT_BYTES
+"""Bytes that the characters of a short text take at most: whether they take fewer is known when they are written."""
+
 _OUT_WORDS = SHORT_TEXT_BYTES + kernels.OUT_SLACK + GAP * MAX_DEFERRED
 """With room for gaps, so that several new pre-tokens of a text are merged together: 0.6 to 1 of 4.5 microseconds for 490 bytes
 that have 2.4 of them.
@@ -212,7 +215,7 @@ class ShortTextCall:
         self.splitter = splitter
         self.ids = array.array("I", bytes(4 * _OUT_WORDS))
         self.out = np.frombuffer(self.ids, np.uint32)
-        text = np.zeros(SHORT_TEXT_BYTES + _BLOCK_PADDING, np.uint8)
+        text = np.zeros(_ROOM + _BLOCK_PADDING, np.uint8)
         self._view = memoryview(text)  # type: ignore[arg-type]
         self._progress = memoryview(workspace.progress)  # type: ignore[arg-type]
         self._text = text
@@ -248,5 +251,5 @@ class ShortTextCall:
         The arguments and this object must outlive it. The result is None if such functions are not possible (see
         `bpejit.jit.methods`).
         """
-        text = self._text[:SHORT_TEXT_BYTES]
+        text = self._text[:_ROOM]
         return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit, ascii_only, as_array)

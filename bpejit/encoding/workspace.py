@@ -95,6 +95,7 @@ class Workspace:
         self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
         self.short_call: Any = None  # that `Encoder.short_call` prepared
+        self.text_buffer: Any = None  # that `batch_encoding` made
         self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), np.int64)
         self.arrays = WorkspaceArrays(
             slots=slots,

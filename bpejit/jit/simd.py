@@ -18,6 +18,10 @@ CONTEXT_SIZE = 5
 """Number of characters of a context."""
 
 
+NARROWED = 32
+"""Number of characters that `narrow_characters` reads."""
+
+
 @Intrinsic
 def has_avx512_vbmi() -> Any:
     """Return True if the operations on 64 positions or characters are available; a constant in compiled code.
@@ -105,6 +109,25 @@ def find_non_ascii(text: Any, position: Any) -> Any:
     for slot in range(CONTEXT_SIZE):
         non_ascii |= text[first + slot : first + slot + 64] > 0x7F
     return _as_word(non_ascii)
+
+
+@Intrinsic
+def narrow_characters(characters: Any, position: Any, out: Any, index: Any) -> Any:
+    """Write the low bytes of 32 characters; return which of them are not ASCII, as bits of a uint64.
+
+    Parameters
+    ----------
+    characters : uint8[:], uint16[:] or uint32[:], in
+        Code points.
+    position : uint64
+        The first of the characters.
+    out : uint8[:], out
+    index : uint64
+        Where the first byte is written.
+    """
+    some = characters[int(position) : int(position) + NARROWED]
+    out[int(index) : int(index) + NARROWED] = some & 0xFF
+    return np.packbits(some > 0x7F, bitorder="little").view(np.uint32)[0].astype(np.uint64)
 
 
 @Intrinsic

@@ -11,7 +11,7 @@ from numba.core import cgutils
 from bpejit.jit import target
 from bpejit.jit.avx512_llvm import compress, look_up_one, look_up_two
 from bpejit.jit.memory_llvm import WORD, address_of, emits
-from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
+from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE, NARROWED
 
 _LANES = 64
 _BYTES = ir.VectorType(ir.IntType(8), _LANES)
@@ -158,6 +158,17 @@ def find_non_ascii(builder: Any, text: Any, position: Any) -> Any:
     for slot in range(1, CONTEXT_SIZE):
         either = builder.or_(either, _load(builder, start, _BYTES, slot - CONTEXT_BEFORE))
     return _as_bits(builder, "<", either)
+
+
+@emits(types.uint64)
+def narrow_characters(builder: Any, characters: Any, position: Any, out: Any, index: Any) -> Any:
+    """Write the low bytes of 32 characters; return which of them are not ASCII, as bits of a uint64."""
+    kind = ir.VectorType(characters.type.pointee, NARROWED)
+    lanes = _load(builder, address_of(builder, characters, position), kind)
+    narrowed = lanes if kind.element.width == 8 else builder.trunc(lanes, _HALF_BYTES)
+    _store(builder, narrowed, address_of(builder, out, index))
+    truths = builder.icmp_unsigned(">", lanes, _every(kind, 0x7F))
+    return builder.zext(builder.bitcast(truths, ir.IntType(NARROWED)), WORD)
 
 
 def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any:

@@ -185,7 +185,7 @@ def test_as_tiktoken__encode(name):
 
 
 @pytest.mark.parametrize(
-    "given_object", [b"the", bytearray(b"the"), None, 5, 2.5, [], "", Text("the"), "\ud800", "é" * 1_000, "x" * 1_025]
+    "given_object", [b"the", bytearray(b"the"), None, 5, 2.5, [], "", Text("the"), "é" * 1_000, "x" * 1_025]
 )
 def test_other_objects(codec, builtin, given_object):
     expected = [] if given_object == "" else None
@@ -229,9 +229,9 @@ def test_without_memory(builtin):
             found = "error"
         finally:
             memory.remove_mem_hooks()
-        assert found in (expected, None, "error")
+        assert found in (expected, "error")
         outcomes.add(str(found))
-    assert len(outcomes) == 3
+    assert len(outcomes) == 2
     assert builtin(text) == expected
 
 

@@ -48,6 +48,11 @@ def find_non_ascii(text, position):
 
 
 @dispatch.kernel
+def narrow_characters(characters, position, out, index):
+    return simd.narrow_characters(characters, position, out, index)
+
+
+@dispatch.kernel
 def pack_characters(text, position, expected, scratch, offset, stride):
     return simd.pack_characters(text, position, expected, scratch, offset, stride)
 
@@ -217,6 +222,24 @@ def test_find_non_ascii__one_byte():
         first = np.uint64(CONTEXT_BEFORE)
         expected = sum(1 << offset for offset in range(64) if offset <= at < offset + CONTEXT_SIZE)
         assert find_non_ascii(text, first) == expected == simd.find_non_ascii.function(text, first)
+
+
+@given(st.sampled_from(["u1", "u2", "u4"]), st.integers(0, 3), st.integers(0, 3), st.data())
+def test_narrow_characters(kind, position, index, data):
+    """Characters of all widths; only the 32 bytes from `index` on are written."""
+    most = min(np.iinfo(kind).max, 0x10FFFF)
+    limits = st.sampled_from([0, 0x7F, 0x80, min(0x100, most), most]) | st.integers(0, most)
+    characters = np.array(data.draw(st.lists(limits, min_size=35, max_size=35)), kind)
+    written = []
+    for function in (narrow_characters, simd.narrow_characters.function):
+        out = np.full(40, 0xEE, np.uint8)
+        others = function(characters, np.uint64(position), out, np.uint64(index))
+        assert (out[:index] == 0xEE).all()
+        assert (out[index + 32 :] == 0xEE).all()
+        written.append((int(others), out.tobytes()))
+    assert written[0] == written[1]
+    some = characters[position : position + 32].tolist()
+    assert written[0][0] == sum(1 << place for place, point in enumerate(some) if point > 0x7F)
 
 
 @given(bits, st.integers(0, (1 << 32) - 65), st.integers(0, 20))

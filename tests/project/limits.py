@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_800,
-    "package lines of code": 45_138,
-    "package tokens": 440_753,
+    "package lines": 73_956,
+    "package lines of code": 45_200,
+    "package tokens": 441_358,
     "tokens in a line of code": 9.76,
-    "package modules": 334,
+    "package modules": 335,
     "cli lines": 4_157,
     "cli modules": 19,
     "layers": 21,

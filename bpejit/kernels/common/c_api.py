@@ -12,36 +12,29 @@ import numpy as np
 _FUNCTIONS = (
     "Py_IncRef",
     "Py_DecRef",
-    "PyErr_Clear",
     "PyList_New",
     "PyList_SetItem",
     "PyList_Size",
     "PyList_GetItem",
     "PyLong_FromLongLong",
-    "PyUnicode_GetLength",
-    "PyUnicode_AsUTF8String",
-    "PyBytes_Size",
-    "PyBytes_AsString",
 )
 
 (
     INCREF,
     DECREF,
-    CLEAR_ERROR,
     NEW_LIST,
     SET_ITEM,
     LIST_SIZE,
     GET_ITEM,
     FROM_INTEGER,
-    STRING_LENGTH,
-    AS_UTF8,
-    BYTES_SIZE,
-    BYTES_DATA,
 ) = range(2, 2 + len(_FUNCTIONS))
 """Indices of the addresses of functions in `c_api`."""
 
-NONE, STR, ARRAY, NEW_ARRAY = range(2 + len(_FUNCTIONS), 6 + len(_FUNCTIONS))
-"""Indices of the addresses of `None`, `str`, `numpy.ndarray` and NumPy's function `PyArray_New`."""
+NONE, STR, BYTES, ARRAY, NEW_ARRAY = range(2 + len(_FUNCTIONS), 7 + len(_FUNCTIONS))
+"""Indices of the addresses of `None`, `str`, `bytes`, `numpy.ndarray` and NumPy's function `PyArray_New`."""
+
+ASCII_DATA, WIDE_DATA = NEW_ARRAY + 1, NEW_ARRAY + 2
+"""Indices of where the characters of a string begin, in bytes after its address: if they are ASCII, and if not."""
 
 _PLACE_OF_NEW_ARRAY = 93
 """Place of `PyArray_New` in the table through which NumPy offers its C API. NumPy never changes the places."""
@@ -55,6 +48,9 @@ TYPE_WORD = object.__basicsize__ // 8 - 1
 DATA_WORD = TYPE_WORD + 1
 """Index of the address of its data among the words of an array object."""
 
+SIZE_WORD = TYPE_WORD + 1
+"""Index of its length among the words of a string, and of its size among those of `bytes`."""
+
 ITEMS_WORD = TYPE_WORD + 2
 """Index of the address of its items among the words of a list."""
 
@@ -64,13 +60,14 @@ REFERENCES = np.int64 if sys.version_info < (3, 12) else np.int32
 
 @functools.cache
 def c_api() -> Any:
-    """Return the address and size of all memory, and the addresses of the functions and objects that code refers to.
+    """Return the address and size of all memory, the addresses of the functions and objects that code refers to, and offsets.
 
     It is an int64 array that is never freed.
     """
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
-    objects = id(None), id(str), id(np.ndarray)
-    return np.array([0, sys.maxsize >> 3, *functions, *objects, _numpy_table()[_PLACE_OF_NEW_ARRAY]], dtype=np.int64)
+    objects = id(None), id(str), id(bytes), id(np.ndarray)
+    offsets = sys.getsizeof("") - 1, str.__basicsize__ - 8
+    return np.array([0, sys.maxsize >> 3, *functions, *objects, _numpy_table()[_PLACE_OF_NEW_ARRAY], *offsets], dtype=np.int64)
 
 
 def _numpy_table() -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import array_at
+from bpejit.jit.memory import array_at, count_ones
+from bpejit.jit.simd import NARROWED, narrow_characters
 from bpejit.kernels.constants import EIGHT, EIGHTEEN, FOUR, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
 
 _TAIL = np.uint64(0x3F)
@@ -16,7 +17,6 @@ _HIGH_FIVE = np.uint64(0xF800)
 _SURROGATES = np.uint64(0xD800)
 _LOW_SURROGATES = np.uint64(0xDC00)
 _LOW_TEN = np.uint64(0x3FF)
-_BLOCK = 64
 
 
 @inline
@@ -82,50 +82,56 @@ def read_character(text, position, stop, final, class_of, byte_class):
 
 
 @inline
-def _encode_characters(characters, first, last, out):
-    """Encode `characters[first:last]`, an array of any width, as `encode_string_part` does."""
-    i, size, block, at = np.uint64(first), np.uint64(last), np.uint64(_BLOCK), ZERO
+def write_utf8(characters, first, last, out, at):
+    """Write the UTF-8 of `characters[first:last]`, an array of any width, from `out[at]` on; return the end as uint64.
+
+    The rest is as for `encode_string_part`.
+    """
+    i, size, at = np.uint64(first), np.uint64(last), np.uint64(at)
+    block = np.uint64(NARROWED)
     while i < size:
-        stop = min(i + block, size)
-        n = stop - i
-        joined = np.uint32(0)
-        for k in range(n):
-            joined |= np.uint32(characters[i + np.uint64(k)])
-        if joined < np.uint32(0x80):
-            for k in range(n):
-                out[at + np.uint64(k)] = characters[i + np.uint64(k)]
-            i = stop
-            at += n
-            continue
-        while i < stop:
-            point = np.uint64(characters[i])
+        if i + block <= size:
+            others = narrow_characters(characters, i, out, at)
+            if others == ZERO:
+                i += block
+                at += block
+                continue
+            n_ascii = count_ones(~others & others - ONE)  # the zeros before the first one
+            i += n_ascii
+            at += n_ascii
+        point = np.uint64(characters[i])
+        while True:
             i += ONE
             if point < np.uint64(0x80):
                 out[at] = point
                 at += ONE
-                continue
-            if point < np.uint64(0x800):
+            elif point < np.uint64(0x800):
                 out[at] = np.uint64(0xC0) | point >> SIX
                 out[at + ONE] = _TAIL_TAG | point & _TAIL
                 at += TWO
-                continue
-            if point >> np.uint64(11) == _SURROGATES >> np.uint64(11):
-                following = np.uint64(characters[i]) if i < size else ZERO
-                if point < _LOW_SURROGATES and following & ~_LOW_TEN == _LOW_SURROGATES:
-                    point = np.uint64(0x10000) + ((point & _LOW_TEN) << np.uint64(10) | following & _LOW_TEN)
-                    i += ONE
-                else:
-                    point = np.uint64(0xFFFD)
-            if point < np.uint64(0x10000):
-                out[at] = np.uint64(0xE0) | point >> TWELVE
             else:
-                out[at] = np.uint64(0xF0) | point >> EIGHTEEN
-                at += ONE
-                out[at] = _TAIL_TAG | point >> TWELVE & _TAIL
-            out[at + ONE] = _TAIL_TAG | point >> SIX & _TAIL
-            out[at + TWO] = _TAIL_TAG | point & _TAIL
-            at += THREE
-    return np.int64(at)
+                if point >> np.uint64(11) == _SURROGATES >> np.uint64(11):
+                    following = np.uint64(characters[i]) if i < size else ZERO
+                    if point < _LOW_SURROGATES and following & ~_LOW_TEN == _LOW_SURROGATES:
+                        point = np.uint64(0x10000) + ((point & _LOW_TEN) << np.uint64(10) | following & _LOW_TEN)
+                        i += ONE
+                    else:
+                        point = np.uint64(0xFFFD)
+                if point < np.uint64(0x10000):
+                    out[at] = np.uint64(0xE0) | point >> TWELVE
+                else:
+                    out[at] = np.uint64(0xF0) | point >> EIGHTEEN
+                    at += ONE
+                    out[at] = _TAIL_TAG | point >> TWELVE & _TAIL
+                out[at + ONE] = _TAIL_TAG | point >> SIX & _TAIL
+                out[at + TWO] = _TAIL_TAG | point & _TAIL
+                at += THREE
+            if i >= size:
+                break
+            point = np.uint64(characters[i])
+            if point < np.uint64(0x80) and i + block <= size:
+                break
+    return at
 
 
 @kernel
@@ -149,10 +155,10 @@ def encode_string_part(address, width, first, last, out):
 
     Notes
     -----
-    Linear; blocks of 64 characters of ASCII in wide registers. The size of `out` is not checked.
+    Linear; 32 characters of ASCII at a time in wide registers. The size of `out` is not checked.
     """
     if width == 1:
-        return _encode_characters(array_at(address, 0, np.uint8), first, last, out)
+        return np.int64(write_utf8(array_at(address, 0, np.uint8), first, last, out, ZERO))
     if width == 2:
-        return _encode_characters(array_at(address, 0, np.uint16), first, last, out)
-    return _encode_characters(array_at(address, 0, np.uint32), first, last, out)
+        return np.int64(write_utf8(array_at(address, 0, np.uint16), first, last, out, ZERO))
+    return np.int64(write_utf8(array_at(address, 0, np.uint32), first, last, out, ZERO))

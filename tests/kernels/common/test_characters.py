@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import twins
@@ -100,14 +98,9 @@ def test_encode_string_part(text: str, within: str, draw: st.DataObject | None) 
 def test_encode_slices(text: str, size: int) -> None:
     """Python's own strings, whose memory is read; where the layout is not known, they are converted by Python."""
     expected = twins.python_objects.encode_string_part(text, 0, len(text))
-    for known in (utf8._is_layout_known(), False):
+    for known in (utf8.is_layout_known(), False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(utf8, "_is_layout_known", lambda known=known: known)
+            patch.setattr(utf8, "is_layout_known", lambda known=known: known)
             patch.setattr(utf8, "STRING_SLICE", size)
             patch.setattr(utf8, "_LEAST_IN_PLACE", 1)
             assert b"".join(bytes(part) for part in utf8.encode_slices(text)) == expected
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="not known yet")
-def test_layout_of_strings_is_known() -> None:
-    assert utf8._is_layout_known()
