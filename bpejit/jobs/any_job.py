@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from bpejit.engines import RAY
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.folder_store import find_store
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_plan import JobPlan
 from bpejit.jobs.job_records import FOLDER_VERSION
 from bpejit.jobs.job_totals import Seconds, Totals, run_sample
 from bpejit.jobs.output_files import JobOutputs, JobResult, NamesOf
 from bpejit.jobs.running import run_job
 from bpejit.jobs.store import Store
+from bpejit.jobs.url_store import UrlStore
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
+from bpejit.storage.remote import is_remote, local_path
 
 
 def run_anywhere(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
@@ -113,3 +116,19 @@ def _read_begun(begun: Mapping[str, Any], store: Store, names_of: NamesOf) -> tu
         raise OutputError(
             f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
         ) from cause
+
+
+def open_store(out: str, *, per_input: bool) -> Store:
+    """Return the store of a job with an output, a path or a URL."""
+    out = local_path(out)
+    if not is_remote(out):
+        return FolderStore(Path(out), per_input)
+    return UrlStore(out.rstrip("/"), per_input)
+
+
+def find_store(out: str) -> Store:
+    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
+    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
+    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
+        return folder
+    return single

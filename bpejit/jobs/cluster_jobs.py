@@ -81,12 +81,8 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
         seconds.encode = working_time() - begun - seconds.plan
         plan.names.check_totals(plan.job, totals)
-    engine = plan.joining_engine(cluster, shared)
     with naming_output(plan.names.out):
-        if engine is None:
-            finished = _join_in_task(plan, cluster, shared, totals.tokens, report)
-        else:
-            finished = plan.store.join(plan.names, report, engine=engine)
+        finished = _join_in_task(plan, cluster, shared, totals.tokens, report)
     if finished is None:
         raise OutputError(
             f"the outputs of `{plan.store.name}` were removed, or replaced by another process; expected those of this job: run "
@@ -193,7 +189,7 @@ def _join_in_task(
     """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
     report("combine", 0, total, "tokens")
     task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
-    for _ in cluster.run([task], shared, lambda done, _: report("combine", done, total, "tokens")):
+    for _ in cluster.run([task], shared, lambda done, _: report("combine", min(done, total), total, "tokens")):
         report("combine", total, total, "tokens")
     return plan.store.find_settled(plan.names, plan.job)
 

@@ -14,17 +14,16 @@ import numpy as np
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.engines import Engine
-from bpejit.errors import BpejitError, OutputError
+from bpejit.errors import BpejitError
 from bpejit.jobs.final_files import SCHEMA, FinalFiles, StoredColumns, columns_path
-from bpejit.jobs.folder_store import COMBINED, FolderStore
+from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import file_sha256, naming_output, scratch_folder
-from bpejit.storage.outputs import MANIFEST
+from bpejit.storage.files import file_sha256
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.templates import MappedFormat
@@ -178,32 +177,6 @@ class EncodingOutputs(JobOutputs):
             columns = StoredColumns.of(folder, places, job["keep_columns"])
         pairs = files.write_all(records, finished_manifest(job, sums, outputs), columns)
         return pairs, Finished(tuple(map(self.path, records)), self.manifest, totals, files.dtype.name, left_out)
-
-    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
-        """Fetch all parts into a scratch folder, write the final files there, and store them (see `JobOutputs`)."""
-        from bpejit.jobs.url_store import STORING  # not at the top: most outputs are local
-
-        with scratch_folder(None, "joining") as scratch:
-            local = self.moved(scratch / "outputs")
-            folder = local.folder
-            parts = int(begun["parts"])
-            folder.mkdir(parents=True)
-            write_record(folder / MANIFEST, dict(begun), synced=False)
-            for file in remote.list_files(remote.folder):
-                if file not in (MANIFEST, STORING) and not file.endswith(".tar"):
-                    with remote.access(f"{remote.folder}/{file}", "read") as (file_system, name):
-                        file_system.get_file(name, str(folder / file))
-            for part in range(parts):
-                report("fetch", part, parts, "parts")
-                remote.fetch_part(folder, part, parts)
-            try:
-                with naming_output(local.out):
-                    finished = FolderStore(local.out, local.per_input).join(local, report, engine=engine)
-            except OutputError as error:
-                message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
-                raise OutputError(message) from None
-            assert finished is not None  # nobody else uses the folder
-            return remote.publish(local, finished, overwrite=begun["overwrite"], report=report)  # type: ignore[no-any-return]
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:

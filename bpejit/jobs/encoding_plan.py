@@ -26,10 +26,10 @@ from bpejit.encoding.codec import CarriageReturns, warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
+from bpejit.jobs.any_job import open_store
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, EncodedChunk, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import LENGTHS, SHARED, EncodingOutputs, wants_ends
 from bpejit.jobs.final_files import SCHEMA, columns_path
-from bpejit.jobs.folder_store import open_store
 from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, PartSink, slice_units

@@ -32,7 +32,6 @@ from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
-from bpejit.storage.remote import is_remote, local_path
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
@@ -280,21 +279,3 @@ class FolderStore(Store):
 
 def _words(count: int) -> str:
     return f"{count} finished unit{'' if count == 1 else 's'}"
-
-
-def open_store(out: str, *, per_input: bool) -> Store:
-    """Return the store of a job with an output, a path or a URL."""
-    out = local_path(out)
-    if not is_remote(out):
-        return FolderStore(Path(out), per_input)
-    from bpejit.jobs.url_store import UrlStore  # not at the top: most outputs are local
-
-    return UrlStore(out.rstrip("/"), per_input)
-
-
-def find_store(out: str) -> Store:
-    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
-    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
-    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
-        return folder
-    return single

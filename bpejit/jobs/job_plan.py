@@ -35,8 +35,6 @@ from bpejit.storage.remote import is_remote
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from bpejit.engines.ray_cluster import RayCluster
-
 
 class PartSink(ABC):
     """Writes the results of the units of a part into files that only grow."""
@@ -224,10 +222,6 @@ class JobPlan(ABC):
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
         return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
-
-    def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine | None:  # noqa: ARG002 - not all kinds divide it
-        """Return the engine with which the driver joins the parts on a cluster; None to join them in a single task."""
-        return None
 
 
 def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:

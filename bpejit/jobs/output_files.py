@@ -271,14 +271,6 @@ class JobOutputs(ABC):
         OSError, OutputError
         """
 
-    @abstractmethod
-    def join_remote(self, remote: Any, begun: Mapping[str, Any], report: Progress, engine: Engine | None) -> Finished | None:
-        """Write and store the final files of a job whose parts are complete at a URL; None if another process removes them."""
-
-    def stored_name(self, name: str) -> str:
-        """Return the name of a file of a part in the object that the part is at a URL."""
-        return name
-
     def moved(self, folder: Path) -> Self:
         """Return the same outputs in a new folder, which is created."""
         folder.mkdir()

@@ -142,7 +142,7 @@ def _run_in_scratch(plan: JobPlan, store: Any, work: Mapping[str, Any]) -> JobRe
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
         plan.remarks(report)(f"part {part} of {parts} is {plan.done} already")
-        totals = Totals.from_json(store.check_part(plan.job, part, parts)[0]["totals"])
+        totals = Totals.from_json(store.check_part(plan.job, part, parts)["totals"])
         return JobResult(totals, None, len(plan.mine), totals.units, 0)
     with store.giving_up(), scratch_folder(None, "working") as scratch:
         names = plan.names.moved(scratch / "outputs")

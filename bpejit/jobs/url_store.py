@@ -25,7 +25,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from bpejit.engines import Engine
-from bpejit.errors import OutputError
+from bpejit.errors import CorpusError, OutputError
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
@@ -33,13 +34,14 @@ from bpejit.jobs.job_folder import (
     read_record,
     sealed,
     unsealed,
+    write_record,
 )
 from bpejit.jobs.job_records import checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.output_files import Finished, JobOutputs
 from bpejit.jobs.store import Left, Store
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import scratch_folder
+from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
 
@@ -182,8 +184,7 @@ class UrlStore(UrlFiles, Store):
 
     def totals_of(self, part: int, parts: int) -> Totals:
         """Return the totals of a part."""
-        fields, _ = self.read_head(part, parts)
-        return Totals.from_json(fields["totals"])
+        return Totals.from_json(self.read_head(part, parts)["totals"])
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
         """Remove a finished part, if it may be replaced."""
@@ -195,14 +196,13 @@ class UrlStore(UrlFiles, Store):
         self.remove([url])
         return None
 
-    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> tuple[dict[str, Any], int]:
-        """Return the checkpoint of a finished part of a job, and its size; raise OutputError if it is that of another."""
+    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> dict[str, Any]:
+        """Return the checkpoint of a finished part of a job; raise OutputError if it is that of another."""
         url = self.part_url(part, parts)
-        fields, size = self.read_head(part, parts)
-        return checked_checkpoint(fields, identify_part(job, part, parts), url, url), size
+        return checked_checkpoint(self.read_head(part, parts), identify_part(job, part, parts), url, url)
 
-    def read_head(self, part: int, parts: int) -> tuple[dict[str, Any], int]:
-        """Return the checkpoint of a finished part, which is its first member, and the size of that in bytes."""
+    def read_head(self, part: int, parts: int) -> dict[str, Any]:
+        """Return the checkpoint of a finished part, which is its first member."""
         url = self.part_url(part, parts)
         with self.access(url, "read") as (file_system, name), suppress(tarfile.HeaderError):
             whole = file_system.size(name)
@@ -212,7 +212,7 @@ class UrlStore(UrlFiles, Store):
                 data += file_system.cat_file(name, start=len(data), end=_BLOCK + size)
             fields = unsealed(data[_BLOCK : _BLOCK + size], strict=True)
             if fields is not None:
-                return fields, size
+                return fields
         raise broken_part(url)
 
     def stored(self) -> set[str]:
@@ -302,10 +302,10 @@ class UrlStore(UrlFiles, Store):
             if path.is_file() and path.name not in (LOCK, MANIFEST):
                 self.put_file(path, f"{self.folder}/{path.name}")
         packed = source.with_suffix(".tar")
-        files = sorted((names.stored_name(path.name), path) for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
+        files = sorted(path for path in source.iterdir() if path.name not in (CHECKPOINT, LOCK))
         with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as tar:  # headers of one block, for all sizes
-            for name, path in ((CHECKPOINT, source / CHECKPOINT), *files):
-                member = tarfile.TarInfo(name)  # without times, so that equal parts are equal objects
+            for path in (source / CHECKPOINT, *files):
+                member = tarfile.TarInfo(path.name)  # without times, so that equal parts are equal objects
                 member.size = path.stat().st_size
                 with path.open("rb") as file:
                     tar.addfile(member, file)
@@ -400,13 +400,42 @@ class UrlStore(UrlFiles, Store):
         begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
         try:
             self.check_parts(int(begun["parts"]))
-            finished = names.join_remote(self, begun, report, engine)
+            finished = self._join_in_scratch(names, begun, report, engine)
+        except CorpusError:  # there is nothing to write
+            self.remove_folder()
+            raise
         except OutputError:
             if self.begun() is not None:
                 raise
             finished = None  # another process was faster, and has removed the parts
         self.remove_folder()
         return finished
+
+    def _join_in_scratch(
+        self, names: JobOutputs, begun: Mapping[str, Any], report: Progress, engine: Engine | None
+    ) -> Finished:
+        """Fetch all parts into a scratch folder, write the final files there, and store them."""
+        with scratch_folder(None, "joining") as scratch:
+            local = names.moved(scratch / "outputs")
+            folder = local.folder
+            parts = int(begun["parts"])
+            folder.mkdir(parents=True)
+            write_record(folder / MANIFEST, dict(begun), synced=False)
+            for file in self.list_files(self.folder):
+                if file not in (MANIFEST, STORING) and not file.endswith(".tar"):
+                    with self.access(f"{self.folder}/{file}", "read") as (file_system, name):
+                        file_system.get_file(name, str(folder / file))
+            for part in range(parts):
+                report("fetch", part, parts, "parts")
+                self.fetch_part(folder, part, parts)
+            try:
+                with naming_output(local.out):
+                    finished = FolderStore(local.out, local.per_input).join(local, report, engine=engine)
+            except OutputError as error:
+                message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{self.folder}/\1.tar", str(error))
+                raise OutputError(message) from None
+            assert finished is not None  # nobody else uses the folder
+            return self.publish(local, finished, overwrite=begun["overwrite"], report=report)
 
 
 def broken_part(url: str) -> OutputError:

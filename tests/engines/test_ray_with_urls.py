@@ -87,7 +87,7 @@ def test_counting_at_urls(cluster: LocalCluster, bucket: Bucket, tmp_path: Path,
 
 
 def test_data_set_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs and outputs are at URLs; workers are killed while they generate a part, and while they shuffle a shard."""
+    """Inputs and outputs are at URLs; a worker is killed while it generates a part."""
     monkeypatch.chdir(tmp_path)
     names = {"inputs": "prose", "targets": "cjk"}
     lines = {name: [line for line in data_text(f"{name}.txt").split(b"\n") if line.strip()] for name in names.values()}
@@ -101,16 +101,10 @@ def test_data_set_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path
     bpejit.generate_data(problem, "local", **options)
     expected = {f"data/{path.name}": path.read_bytes() for path in (tmp_path / "local").iterdir()}
     part = Midway("encode", lambda: cluster.kill_worker("ray::bpejit datagen part"))
-    shuffle = Midway("shuffle", lambda: cluster.kill_worker("ray::bpejit datagen shuffle"))
-
-    def progress(stage: str, done: int, total: int | None, unit: str) -> None:
-        part(stage, done, total, unit)
-        shuffle(stage, done, total, unit)
-
     cluster.fill(3)
     plan = bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", dry_run=True, **options)
     assert plan.parts > 3
     assert "3 nodes, 3 processors" in plan.cluster
-    bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", progress=progress, **options)
+    bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", progress=part, **options)
     assert part.acted
     assert {key: bucket.get(key) for key in bucket.list_keys() if key.startswith("data/")} == expected

@@ -17,7 +17,7 @@ import pytest
 import bpejit
 from bpejit.corpus.fingerprints import check_times, checksum, modified_times
 from bpejit.errors import CorpusError, OutputError
-from bpejit.jobs.folder_store import open_store
+from bpejit.jobs.any_job import open_store
 from bpejit.jobs.job_folder import sealed, unsealed
 
 pytest.importorskip("pyarrow", reason="the extra `data` is not installed")

@@ -1,17 +1,16 @@
 """The generation of a data set as a kind of job: samples are encoded in workers, and become records, packed if asked for.
 
 The ids of a feature are one array for all samples; the id of the end of a sentence follows those of each. A part writes the
-records into shards that are not shuffled yet. Functions at the end run on a cluster.
+records into shards that are not shuffled yet.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from bpejit.arrays import Array, padded_text, random_numbers
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped
 from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec, warm_encoding
-from bpejit.engines import Engine, FunctionJob, Job
+from bpejit.engines import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
 from bpejit.jobs.job_folder import GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink
@@ -33,10 +32,6 @@ from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examp
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
 from bpejit.t2t.tfrecords import order_records
-
-if TYPE_CHECKING:
-    from bpejit.engines.ray_cluster import RayCluster
-    from bpejit.engines.ray_worker import TaskReport
 
 Place = Callable[[int], str]
 
@@ -308,10 +303,6 @@ class DatasetPlan(JobPlan):
                 "that a file describes: write its samples to files first, or use another engine"
             )
 
-    def joining_engine(self, cluster: RayCluster, shared: JobPlan) -> Engine:
-        """Return the engine that shuffles shards, each in a task."""
-        return _ShardEngine(cluster, shared.home)
-
 
 class ShardSink(PartSink):
     """Writes records of generated chunks into the unshuffled shards of a part, and counts those of each.
@@ -379,42 +370,3 @@ class ShardSink(PartSink):
         """Close the shards."""
         for file in self._open.values():
             file.close()
-
-
-class _ShardEngine:
-    """Runs the job that shuffles shards, each shard as a task."""
-
-    def __init__(self, cluster: RayCluster, home: str) -> None:
-        self.workers = cluster.slots
-        self._cluster = cluster
-        self._home = home
-
-    def map_chunks(self, job: Job, chunks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the result of each shard, which names the shard, when it ends."""
-        from bpejit.engines.ray_cluster import ClusterTask
-
-        shards = list(chunks)
-        tasks = [
-            ClusterTask(
-                f"{DatasetPlan.stage} shuffle {number + 1}/{len(shards)}",
-                "bpejit.t2t.datagen.generation_job:shuffle_on_node",
-                (job, shard),
-            )
-            for number, shard in enumerate(shards)
-        ]
-        for _, result in self._cluster.run(tasks, self._home):
-            yield result
-
-    def fold_chunks(self, job: Job, chunks: Iterable[Any], done: Callable[[Any], None]) -> list[Any]:
-        """Not used: shuffling has no combined result."""
-        raise NotImplementedError
-
-
-def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> Any:  # noqa: ARG001
-    """Shuffle a shard: a task. Return its index, and its size in bytes."""
-    from bpejit.engines.ray_worker import warm_up
-
-    warm_up(warm_data_sets)
-    if home:
-        os.chdir(home)
-    return job.start().run(shard)

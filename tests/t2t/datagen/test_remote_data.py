@@ -163,7 +163,7 @@ def test_replacing_a_remote_data_set(storage: Storage, work: Path, calls: int) -
     other = str(write_problem(Path("other.toml"), splits, name="pairs", approx_vocab_size=300))
     bpejit.generate_data(other, storage.url, **UNIT)
     with pytest.raises(KeyboardInterrupt):
-        bpejit.generate_data(problem, storage.url, **UNIT, overwrite=True, progress=Stop("shuffle", calls))
+        bpejit.generate_data(problem, storage.url, **UNIT, overwrite=True, progress=Stop("store", calls))
     bpejit.generate_data(problem, storage.url, **UNIT, resume=True)
     (work / "local").mkdir()
     (work / "local" / "vocab.pairs.300.subwords").write_bytes(storage.files()["vocab.pairs.300.subwords"])
@@ -200,12 +200,12 @@ def test_exchanged_and_damaged_remote_parts(storage: Storage, work: Path) -> Non
     names = [f".pairs.bpejit-job/part-{part}-of-3.tar" for part in (0, 1)]
     data = [storage.files()[name] for name in names]
     storage.put(names[1], data[0])
-    with pytest.raises(OutputError, match=r"part-1-of-3.tar` belongs to part 0 of 3"):
+    with pytest.raises(OutputError, match=r"part-1-of-3.tar.* belongs to part 0 of 3"):
         bpejit.generate_data(problem, storage.url, **UNIT, shard=(2, 3))
     flipped = bytearray(data[1])
-    flipped[data[1].index(b"shard-00000") + 1000] ^= 1
+    flipped[data[1].index(b"pairs-unshuffled-train-00000") + 1000] ^= 1
     storage.put(names[1], bytes(flipped))
-    with pytest.raises(OutputError, match=r"part-1-of-3.tar` is broken; expected a finished part"):
+    with pytest.raises(OutputError, match=r"part-1-of-3.tar/pairs.* is damaged: .*: remove `.*part-1-of-3.tar`"):
         bpejit.combine(f"{storage.url}/pairs")
     storage.put(names[1], data[1])
     bpejit.combine(f"{storage.url}/pairs")
@@ -220,8 +220,8 @@ def test_broken_remote_part(storage: Storage, work: Path) -> None:
         bpejit.generate_data(problem, storage.url, **UNIT, shard=(part, 3))
     name = ".pairs.bpejit-job/part-0-of-3.tar"
     data = storage.files()[name]
-    storage.put(name, data[: data.find(b"shard-00000")] + b"x" * 512)
-    with pytest.raises(OutputError, match=r"part-0-of-3.tar` is broken; expected a finished part"):
+    storage.put(name, data[: data.find(b"pairs-unshuffled-train-00000")] + b"x" * 512)
+    with pytest.raises(OutputError, match=r"part-0-of-3.tar/pairs.* is damaged: .*: remove `.*part-0-of-3.tar`"):
         bpejit.generate_data(problem, storage.url, **UNIT, shard=(2, 3))
     storage.remove(name)
     bpejit.generate_data(problem, storage.url, **UNIT, shard=(0, 3))
