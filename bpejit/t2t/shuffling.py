@@ -13,8 +13,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -85,61 +87,53 @@ def shuffle_records(
         return 0
     folder = Path(scratch) if scratch is not None else paths[0].resolve().parent
     shuffler = _Shuffler(write, max_memory, folder)
-    shuffler.sort(_Sources(paths, seed, shard, shuffler.block_bytes), _KEY_BITS)
+    shuffler.sort(_records_of(paths, seed, shard, shuffler.block_bytes), _KEY_BITS)
     return shuffler.n_written
 
 
-class _Sources:
-    """The records of files, with their keys."""
+_Extent = tuple[int, int, int, int]
+"""The position of some records in a file, their size, the index of the first one, and their number."""
 
-    def __init__(self, paths: list[Path], seed: int, shard: int, block_bytes: int) -> None:
-        self._paths = paths
-        self._seed, self._shard = seed, shard
-        self._block_bytes = block_bytes
-        self.n_bytes = 0
-        self.n_records = 0  # not known
-        path = paths[0]
-        try:
-            for path in paths:
-                self.n_bytes += path.stat().st_size
-        except OSError as cause:
-            raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
 
-    def blocks(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield data, which are valid until the next block, starts and keys."""
+class _Records(NamedTuple):
+    """Records: their size, their number (0 if it is not known), and what yields them in blocks with their keys.
+
+    A block is data, which are valid until the next one, starts and keys.
+    """
+
+    n_bytes: int
+    n_records: int
+    blocks: Callable[[], Iterator[tuple[Array, Array, Array]]]
+
+
+def _records_of(paths: list[Path], seed: int, shard: int, block_bytes: int) -> _Records:
+    """Return the records of files, with the keys of those of a shard."""
+
+    def blocks() -> Iterator[tuple[Array, Array, Array]]:
         first = 0
-        for path in self._paths:
-            for data, starts in read_record_blocks(path, block_bytes=self._block_bytes):
+        for path in paths:
+            for data, starts in read_record_blocks(path, block_bytes=block_bytes):
                 n = starts.size - 1
-                yield data, starts, random_numbers((self._seed, self._shard), n, first=first)
+                yield data, starts, random_numbers((seed, shard), n, first=first)
                 first += n
 
+    try:
+        n_bytes = sum(path.stat().st_size for path in paths)
+    except OSError as cause:
+        raise read_error(cause.filename, cause, error=TokenFileError, what="TFRecord file") from cause
+    return _Records(n_bytes, 0, blocks)
 
-class _Bucket:
-    """Records in temporary files, with their keys. Blocks of records are adjacent, in the order of their arrival."""
 
-    def __init__(self, records: BinaryIO, keys: BinaryIO) -> None:
-        self._files = records, keys
-        self._extents: list[tuple[int, int, int, int]] = []
-        self.n_bytes = 0
-        self.n_records = 0
-
-    def add(self, at: int, n_bytes: int, first: int, n_records: int) -> None:
-        """Add an extent of records, and of their keys."""
-        self._extents.append((at, n_bytes, first, n_records))
-        self.n_bytes += n_bytes
-        self.n_records += n_records
-
-    def blocks(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield data, starts and keys."""
-        records, keys = self._files
-        for at, n_bytes, first, n_records in self._extents:
-            data = np.empty(n_bytes + TEXT_PADDING, np.uint8)
-            found = np.empty(n_records, np.uint64)
-            for file, position, out in ((records, at, data[:n_bytes]), (keys, 8 * first, found.view(np.uint8))):
-                file.seek(position)
-                _read_exactly(file, out.data)
-            yield data, find_records(data[:n_bytes], source="a temporary file", first_byte=at), found
+def _read_extents(files: Sequence[BinaryIO], extents: list[_Extent]) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the records in a temporary file, and their keys in another one, in the blocks that were written there."""
+    records, keys = files
+    for at, n_bytes, first, n_records in extents:
+        data = np.empty(n_bytes + TEXT_PADDING, np.uint8)
+        found = np.empty(n_records, np.uint64)
+        for file, position, out in ((records, at, data[:n_bytes]), (keys, 8 * first, found.view(np.uint8))):
+            file.seek(position)
+            _read_exactly(file, out.data)
+        yield data, find_records(data[:n_bytes], source="a temporary file", first_byte=at), found
 
 
 def _read_exactly(file: BinaryIO, out: memoryview) -> None:
@@ -167,7 +161,7 @@ class _Shuffler:
         self._budget = max(max_memory - 4 * self.block_bytes, 1)
         self.n_written = 0
 
-    def sort(self, records: _Sources | _Bucket, bits: int) -> None:
+    def sort(self, records: _Records, bits: int) -> None:
         """Write records in the order of their keys, which differ in the lowest `bits` bits only."""
         if not self._sort_in_memory(records):
             with ExitStack() as opened:
@@ -176,29 +170,25 @@ class _Shuffler:
                     if bucket.n_records:
                         self.sort(bucket, bits - n_bits)
 
-    def _sort_in_memory(self, records: _Sources | _Bucket) -> bool:
+    def _sort_in_memory(self, records: _Records) -> bool:
         """Sort records in memory, or return False if they need more than the budget."""
-        # If the number of records is unknown: what fits the budget, and no more than the length and checksums of each allow.
-        capacity = records.n_records or min((self._budget - records.n_bytes) // _RECORD_BYTES, records.n_bytes // 16)
-        is_one = records.n_records == 1  # which cannot be divided
-        if (capacity <= 0 and records.n_bytes) or (not is_one and records.n_bytes + capacity * _RECORD_BYTES > self._budget):
+        if records.n_bytes > self._budget and records.n_records != 1:  # one cannot be divided
             return False
-        # Memory that is not written to is not taken from the system, so the number of records need not be known.
+        # Memory that is not written to is not taken from the system, so it may be more than what the budget leaves.
         data = np.empty(records.n_bytes + TEXT_PADDING, np.uint8)
-        starts = np.empty(max(capacity, 0) + 1, np.int64)
-        keys = np.empty(max(capacity, 0), np.uint64)
+        starts = [np.zeros(1, np.int64)]
+        keys = [np.zeros(0, np.uint64)]
         n = at = 0
-        starts[0] = 0
         for block, block_starts, block_keys in records.blocks():
-            if n + block_keys.size > keys.size:
+            n += block_keys.size
+            if n > 1 and records.n_bytes + n * _RECORD_BYTES > self._budget:
                 return False
             size = int(block_starts[-1])
             data[at : at + size] = block[:size]
-            starts[n + 1 : n + block_keys.size + 1] = block_starts[1:] + at
-            keys[n : n + block_keys.size] = block_keys
-            n += block_keys.size
+            starts.append(block_starts[1:] + at)
+            keys.append(block_keys)
             at += size
-        self._write_in_order(data, starts[: n + 1], np.argsort(keys[:n]))
+        self._write_in_order(data, np.concatenate(starts), np.argsort(np.concatenate(keys)))
         return True
 
     def _write_in_order(self, data: Array, starts: Array, order: Array) -> None:
@@ -214,35 +204,35 @@ class _Shuffler:
                 begin = stop
         self.n_written += int(order.size)
 
-    def _bucket_bits(self, records: _Sources | _Bucket) -> int:
+    def _bucket_bits(self, records: _Records) -> int:
         """Return the number of bits by which records are divided, so that half of the budget suffices for a bucket."""
         needed = 2 * (records.n_bytes + records.n_records * _RECORD_BYTES) // self._budget
         return min(max(needed.bit_length(), 1), _MOST_BUCKET_BITS)
 
-    def _temporary_file(self) -> BinaryIO:
-        """Return a file without a buffer, which would be flushed again after an error."""
-        return tempfile.TemporaryFile(dir=self._folder, buffering=0)  # type: ignore[return-value]
-
-    def _divide(self, records: _Sources | _Bucket, shift: int, n_bits: int, opened: ExitStack) -> list[_Bucket]:
+    def _divide(self, records: _Records, shift: int, n_bits: int, opened: ExitStack) -> list[_Records]:
         """Divide records by `n_bits` bits of their keys."""
+        extents: list[list[_Extent]] = [[] for _ in range(1 << n_bits)]
         try:
-            files = [opened.enter_context(self._temporary_file()) for _ in range(2)]
-            buckets = [_Bucket(files[0], files[1]) for _ in range(1 << n_bits)]
+            # Without buffers, which would be flushed again after an error.
+            temporary = [tempfile.TemporaryFile(dir=self._folder, buffering=0) for _ in range(2)]  # noqa: SIM115
+            files: Any = [opened.enter_context(file) for file in temporary]
             at = first = 0
             for data, starts, keys in records.blocks():
-                numbers = (keys >> np.uint64(shift) & np.uint64(len(buckets) - 1)).astype(np.uint16)
+                numbers = (keys >> np.uint64(shift) & np.uint64(len(extents) - 1)).astype(np.uint16)
                 order = np.argsort(numbers, kind="stable")
-                ordered, sizes = order_records(data, starts, order)
+                ordered, places = order_records(data, starts, order)
                 _write_fully(files[0], ordered.data)
                 _write_fully(files[1], keys[order].data)
-                borders = np.searchsorted(numbers[order], np.arange(len(buckets) + 1))
-                places = sizes[borders]
-                for number in np.flatnonzero(np.diff(borders)).tolist():
-                    begin, end = int(borders[number]), int(borders[number + 1])
-                    place = int(places[number])
-                    buckets[number].add(at + place, int(places[number + 1]) - place, first + begin, end - begin)
-                at += int(sizes[-1])
+                borders = np.searchsorted(numbers[order], np.arange(len(extents) + 1))
+                for some, (begin, end) in zip(extents, pairwise(borders.tolist()), strict=True):
+                    if begin < end:
+                        place = int(places[begin])
+                        some.append((at + place, int(places[end]) - place, first + begin, end - begin))
+                at += int(places[-1])
                 first += keys.size
         except OSError as cause:
             raise write_error(str(self._folder / "temporary file"), cause) from cause
-        return buckets
+        return [
+            _Records(sum(one[1] for one in some), sum(one[3] for one in some), partial(_read_extents, files, some))
+            for some in extents
+        ]

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_956,
-    "package lines of code": 45_200,
-    "package tokens": 441_358,
+    "package lines": 73_685,
+    "package lines of code": 45_037,
+    "package tokens": 439_562,
     "tokens in a line of code": 9.76,
     "package modules": 335,
     "cli lines": 4_157,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,53 +53,39 @@ class ShardTask:
     """A task carries no data."""
 
 
-@dataclass(frozen=True)
-class Shuffling:
-    """How shards are shuffled.
+def shuffle_shard(job: Mapping[str, Any], features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:
+    """Write a shard, unless an earlier run has written it. Return its index, and its size in bytes.
 
     Parameters
     ----------
-    seed : int
+    job : dict
+        What was asked for, as in a manifest.
+    features : sequence of str
+        The names of the features of the examples.
     max_memory : int
-        Bytes of memory for each worker.
-    shuffles : bool
-        Whether the examples are put into a random order.
-    format : str
-        A record format (see `bpejit.t2t.record_formats`).
-    names : tuple of str
-        The features of the examples.
+        Bytes.
+    task : ShardTask
     """
-
-    seed: int
-    max_memory: int
-    shuffles: bool
-    format: str
-    names: tuple[str, ...]
-
-    def run(self, task: ShardTask) -> tuple[int, int]:
-        """Write a shard, unless an earlier run has written it. Return its index, and its size in bytes."""
-        if not task.target.exists():
-            self._write(task)
+    if task.target.exists():
         return task.shard, task.target.stat().st_size
-
-    def _write(self, task: ShardTask) -> None:
-        for path, sha256 in task.sources:
-            if sha256 and not (path.exists() and file_sha256(path) == sha256):
-                raise damaged(path, folder=path.parent)
-        paths = [path for path, _ in task.sources]
-        with replacing(task.target) as file:
-            writer = load_record_format(self.format).writer(file, self.names)
-            try:
-                if self.shuffles:
-                    shuffle_records(paths, writer.write, seed=self.seed, shard=task.shard, max_memory=self.max_memory)
-                else:
-                    for path in paths:
-                        for data, starts in read_record_blocks(path):
-                            writer.write(data, starts)
-                writer.finish()
-            except BaseException:
-                writer.abandon()
-                raise
+    for path, sha256 in task.sources:
+        if sha256 and not (path.exists() and file_sha256(path) == sha256):
+            raise damaged(path, folder=path.parent)
+    paths = [path for path, _ in task.sources]
+    with replacing(task.target) as file:
+        writer = load_record_format(job["format"]).writer(file, features)
+        try:
+            if job["shuffled"]:
+                shuffle_records(paths, writer.write, seed=job["seed"], shard=task.shard, max_memory=max_memory)
+            else:
+                for path in paths:
+                    for data, starts in read_record_blocks(path):
+                        writer.write(data, starts)
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+    return task.shard, task.target.stat().st_size
 
 
 @dataclass(frozen=True)
@@ -176,10 +163,10 @@ class DatasetOutputs(JobOutputs):
         engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
         features = next((one["features"] for one in checkpoints if one["features"]), ())
         max_memory = max(int(parts.begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
-        shuffling = Shuffling(job["seed"], max_memory, job["shuffled"], job["format"], tuple(features))
+        shuffling = FunctionJob(partial(shuffle_shard, job, features, max_memory))
         sizes: dict[int, int] = {}
         report("shuffle", 0, total, "bytes")
-        results: Any = engine.map_chunks(FunctionJob(shuffling.run), iter(tasks))
+        results: Any = engine.map_chunks(shuffling, iter(tasks))
         with closing(results):
             for shard, size in results:
                 sizes[shard] = size

@@ -7,7 +7,7 @@ records into shards that are not shuffled yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -124,31 +124,6 @@ _FIRST_SHARD, _ORDER = 1, 2
 
 
 @dataclass(frozen=True)
-class GenerationSettings:
-    """How samples become examples.
-
-    Parameters
-    ----------
-    slots : tuple of (int, int)
-        For each split, the index of the first shard among all shards, and the number of shards.
-    seed : int
-    prefixes : dict of str to str
-        Text to put before each text of a feature.
-    packed_length : int, optional
-    packed_spacing : int
-    reorders : bool
-        Whether examples are put into a random order before they are packed.
-    """
-
-    slots: tuple[tuple[int, int], ...]
-    seed: int = 0
-    prefixes: Mapping[str, str] = field(default_factory=dict)
-    packed_length: int | None = None
-    packed_spacing: int = 0
-    reorders: bool = True
-
-
-@dataclass(frozen=True)
 class GeneratedChunk:
     """The records of a chunk.
 
@@ -193,25 +168,26 @@ class GeneratedChunk:
 
 
 def generate_records(
-    vocabularies: Mapping[str, FeatureVocabulary], settings: GenerationSettings, reader: ChunkReader, chunk: SampleChunk
+    vocabularies: Mapping[str, FeatureVocabulary], job: Mapping[str, Any], reader: ChunkReader, chunk: SampleChunk
 ) -> GeneratedChunk:
-    """Encode samples as records, with the vocabulary of each feature."""
+    """Encode samples as records, with the vocabulary of each feature; `job` is what was asked for, as in a manifest."""
     block = chunk.read(reader)
     features = dict(block.ready)
     n_bytes = 0
     for name, given in block.texts.items():
-        texts = given.prefixed(settings.prefixes.get(name, "").encode())
+        texts = given.prefixed(job["prefixes"].get(name, "").encode())
         n_bytes += len(texts.lines)
         features["targets" if name == LABEL else name] = vocabularies[name].encode(texts, block.place)
     n_samples = next(iter(features.values()))[1].size - 1
     n_ids = sum(int(starts[-1]) for _, starts in features.values())
-    first, shards = settings.slots[chunk.split]
-    draws = (settings.seed, chunk.unit, chunk.index)
-    if settings.packed_length is not None:
-        if settings.reorders:
+    sizes = [shards for _, shards in job["splits"]]
+    first, shards = (0, sum(sizes)) if job["divides_samples"] else (sum(sizes[: chunk.split]), sizes[chunk.split])
+    draws = (job["seed"], chunk.unit, chunk.index)
+    if job["packed_length"] is not None:
+        if job["shuffled"]:
             order = np.argsort(random_numbers((*draws, _ORDER), n_samples), kind="stable")
             features = {name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()}
-        features = pack_features(features, settings.packed_length, settings.packed_spacing)
+        features = pack_features(features, job["packed_length"], job["packed_spacing"])
     n_examples = next(iter(features.values()))[1].size - 1
     offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
     shard_of = (np.arange(n_examples) + offset) % shards
@@ -256,14 +232,12 @@ class DatasetPlan(JobPlan):
     names, job, options, units, mine, store
         See `JobPlan`. Of the totals of the job, `documents` is the number of examples.
     vocabularies : dict of str to FeatureVocabulary
-    settings : GenerationSettings
     max_memory : int
         For shuffling.
     """
 
     names: DatasetOutputs
     vocabularies: Mapping[str, FeatureVocabulary]
-    settings: GenerationSettings
     max_memory: int
 
     kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding, warm_data_sets)
@@ -288,7 +262,7 @@ class DatasetPlan(JobPlan):
 
     def chunk_job(self) -> tuple[Job, SampleChunker]:
         """Return the job that encodes samples as records in workers, and the chunker."""
-        return FunctionJob(partial(generate_records, self.vocabularies, self.settings), ChunkReader), SampleChunker()
+        return FunctionJob(partial(generate_records, self.vocabularies, self.job), ChunkReader), SampleChunker()
 
     def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> ShardSink:
         """Return what writes records into unshuffled shards (see `JobPlan`)."""

@@ -38,7 +38,7 @@ from bpejit.storage.files import StrPath, scratch_folder
 from bpejit.storage.outputs import InputFiles, creating_folder
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
-from bpejit.t2t.datagen.generation_job import DatasetPlan, FeatureVocabulary, GenerationSettings
+from bpejit.t2t.datagen.generation_job import DatasetPlan, FeatureVocabulary
 from bpejit.t2t.datagen.problem_declaration import (
     DatasetSplit as DatasetSplit,
     Problem,
@@ -369,13 +369,6 @@ def plan_dataset(
     store: Store,
 ) -> DatasetPlan:
     """Return the plan of a data set."""
-    n_shards = [shards for _, shards in names.splits]
-    firsts = [sum(n_shards[:index]) for index in range(len(n_shards))]
-    slots = tuple(zip(firsts, n_shards, strict=True)) if problem.is_generate_per_split else ((0, sum(n_shards)),)
-    prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
-    settings = GenerationSettings(
-        slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
-    )
     labels = problem.class_labels("")
     job = {
         "data_set": problem.dataset_filename(),
@@ -388,13 +381,13 @@ def plan_dataset(
             for name, vocabulary in vocabularies.items()
         },
         "labels": None if labels is None else list(labels),
-        "prefixes": prefixes,
-        "packed_length": settings.packed_length,
-        "packed_spacing": settings.packed_spacing,
-        "shuffled": settings.reorders,
+        "prefixes": {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix},
+        "packed_length": problem.packed_length,
+        "packed_spacing": problem.packed_spacing,
+        "shuffled": not problem.already_shuffled,
         "seed": options.seed,
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
     }
     mine = slice_units(units, options.part)
-    return DatasetPlan(names, job, options, units, mine, store, vocabularies, settings, max_memory)
+    return DatasetPlan(names, job, options, units, mine, store, vocabularies, max_memory)
