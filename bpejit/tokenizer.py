@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from bpejit.encoding.kernel_runner import AnySplitter
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.encoding.session import Canonical, Session
-    from bpejit.inspection.token_counts import InputCounts
     from bpejit.inspection.token_rows import ShownText
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.progress_bar import Progress
@@ -251,9 +250,9 @@ class Tokenizer:
         --------
         >>> tokenizer.plot_lengths().figure.savefig("lengths.svg")  # doctest: +SKIP
         """
-        from bpejit.inspection.plots import new_axes, plot_lengths
+        from bpejit.inspection.plots import plot_lengths
 
-        return plot_lengths({"": self.model}, new_axes(ax, shown=True))
+        return plot_lengths(self.model, ax)
 
     def plot_frequencies(self, inputs: Inputs, *, ax: Any = None) -> Axes:
         """Plot the frequency of the tokens of a text against their rank by frequency.
@@ -273,11 +272,9 @@ class Tokenizer:
         ------
         CorpusError, UnsupportedError
         """
-        from bpejit.inspection.plots import new_axes, plot_frequencies
+        from bpejit.inspection.plots import plot_frequencies
 
-        new_axes()  # if matplotlib is missing, before the work
-        counts = self._count(inputs).total.counts
-        return plot_frequencies({"": counts}, new_axes(ax, shown=True))
+        return plot_frequencies(self._codec, inputs, ax)
 
     def plot_compression(self, inputs: Inputs, *, ax: Any = None) -> Axes:
         """Plot the bytes per token of a text against the size of the vocabulary, for all prefixes of the list of merges.
@@ -297,19 +294,9 @@ class Tokenizer:
         ------
         CorpusError, UnsupportedError
         """
-        from bpejit.inspection.plots import new_axes, plot_compression
+        from bpejit.inspection.plots import plot_compression
 
-        new_axes()
-        total = self._count(inputs).total
-        counts = {"": total.dense(self.vocab_size)}
-        return plot_compression({"": self.model}, counts, total.measures.bytes, new_axes(ax, shown=True))
-
-    def _count(self, inputs: Inputs) -> InputCounts:
-        from bpejit.corpus.contents import Contents
-        from bpejit.corpus.sources import find_sources
-        from bpejit.inspection.token_counts import count_inputs
-
-        return count_inputs(self._codec, find_sources(inputs, Contents()))
+        return plot_compression(self._codec, inputs, ax)
 
     # ---- vocabulary --------------------------------------------------------------------------------------------------
 

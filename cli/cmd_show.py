@@ -66,8 +66,8 @@ def show(
     if text not in (None, "-", "") and len(text) < 256 and not this_command().quiet and Path(text).is_file():
         write_message(f"note: `{text}` is also a file: `--file` shows its content")
     from bpejit.encoding.codec import Codec
-    from bpejit.inspection.superword_measures import words_of_tokens
     from bpejit.inspection.token_rows import token_rows
+    from bpejit.inspection.vocabulary_measures import words_of_tokens
 
     codec = Codec(tokenizer.model())
     rows = token_rows(codec, data)
@@ -106,8 +106,8 @@ def _read_text(text: str | None, path: str | None) -> bytes:
 
 def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
-    from bpejit.inspection.superword_measures import words_of_tokens
     from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes, written
+    from bpejit.inspection.vocabulary_measures import words_of_tokens
 
     words, ids_of = words_of_tokens(codec.model), codec.model.ids
     tracer = MergeTracer(codec.model)

@@ -5,5 +5,5 @@
 - A corpus: `token_counts`, `text_measures`, `differing_texts`
 - A vocabulary: `vocabulary_measures`
 - `merge_trace`: the steps of learning merges
-- `report_page`, `report_figures`, `plots`
+- `report_page`, `plots`
 """

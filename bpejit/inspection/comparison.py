@@ -16,7 +16,6 @@ from bpejit.inspection.corpus_stats import token_figures
 from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
 from bpejit.inspection.names import CountingOptions
 from bpejit.inspection.report_page import report_page
-from bpejit.inspection.superword_measures import superwords_of
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
@@ -27,7 +26,7 @@ from bpejit.inspection.token_counts import (
     repeatable_inputs,
 )
 from bpejit.inspection.token_rows import ShownText, token_rows
-from bpejit.inspection.vocabulary_measures import compare_vocabularies, token_properties
+from bpejit.inspection.vocabulary_measures import compare_vocabularies, superwords_of, token_properties
 from bpejit.options import takes
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import write_output

@@ -13,7 +13,6 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.encoding.codec import Codec
 from bpejit.engines.work_options import checked_work
 from bpejit.inspection.names import CountingOptions
-from bpejit.inspection.superword_measures import superword_figures
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
@@ -26,7 +25,7 @@ from bpejit.inspection.token_counts import (
     text_figures,
 )
 from bpejit.inspection.token_rows import token_bytes
-from bpejit.inspection.vocabulary_measures import TokenProperties, token_properties
+from bpejit.inspection.vocabulary_measures import TokenProperties, superword_figures, token_properties
 from bpejit.model import Model
 from bpejit.options import takes
 

@@ -1,4 +1,4 @@
-"""The page of `bpejit report`: one HTML file without references to other files, and its data."""
+"""The page of `bpejit report`: one HTML file without references to other files; its figures, whose script draws them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from html import escape
 from importlib.resources import files
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -20,19 +21,24 @@ from bpejit.arrays import Array, lengths_of
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.corpus_stats import corpus_stats
 from bpejit.inspection.names import short_names
-from bpejit.inspection.report_figures import page_figures, settings_list, tokenizer_heads
 from bpejit.inspection.tables import Row
 from bpejit.inspection.token_counts import InputCounts
 from bpejit.inspection.token_rows import HUES, TokenRow, html_tokens, token_bytes, token_rows
-from bpejit.inspection.visible_text import plain, shown
+from bpejit.inspection.visible_text import plain, plain_text, shown, spaces_or
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
     TokenProperties,
+    compare_vocabularies,
+    compression_points,
     find_suspicious_tokens,
+    frequency_points,
+    length_points,
     merge_parts,
+    superwords_of,
     token_properties,
 )
 from bpejit.model import Model
+from bpejit.splitting.presets import PRESETS
 from bpejit.utf8 import is_utf8
 
 TITLES = {
@@ -181,6 +187,125 @@ def _whole_characters(rows: Sequence[TokenRow]) -> Iterator[list[TokenRow]]:
 
 def _joined(group: Sequence[TokenRow]) -> bytes:
     return b"".join(row.data for row in group)
+
+
+MOST_SHOWN = 100
+"""Number of inputs and special tokens that are listed."""
+
+_OF_TEXTS = ("name", "bytes", "words", "tokens", "bytes_per_token")
+_OF_SCRIPTS = ("script", "bytes", "characters", "words", "tokens", "bytes_per_token")
+
+
+def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats: Sequence[Row]) -> Row:
+    """Return the figures of a page, from the models and counts of tokenizers by name, and from what `corpus_stats` returns.
+
+    Without a text there are neither counts nor statistics. The figures are `names`; `vocabularies`; `stats`, those of
+    `corpus_stats` that are shown; `texts`, the short names of its groups; `frequent`, the most frequent tokens of the first
+    tokenizer and their counts; and `curves`, each with the two coordinates of its points for each tokenizer.
+    """
+    first = next(iter(models.values()))
+    curves: dict[str, Iterable[tuple[Array, Array]]] = {"lengths": map(length_points, models.values())}
+    texts, frequent = [], []
+    if stats:
+        n_bytes = stats[0]["total"]["bytes"]
+        curves["compression"] = (compression_points(model, counts[name], n_bytes) for name, model in models.items())
+        curves["frequencies"] = map(frequency_points, counts.values())
+        texts, frequent = short_names([group["name"] for group in stats[0]["groups"]]), stats[0]["most_frequent"]
+    return {
+        "names": [plain(name) for name in models],
+        "vocabularies": [_vocabulary(model, first) for model in models.values()],
+        "stats": [_shown_stats(of) for of in stats],
+        "texts": list(map(plain, texts)),
+        "frequent": [(spaces_or(row["token"], plain_text), row["count"]) for row in frequent],
+        "curves": {name: [(x.tolist(), y.round(4).tolist()) for x, y in points] for name, points in curves.items()},
+    }
+
+
+def _vocabulary(model: Model, first: Model) -> Row:
+    compared = compare_vocabularies(first, model, n_rows=0)
+    return {
+        "tokens": len(model.vocab),
+        "longest": int(token_properties(model).lengths.max()),
+        "specials": len(model.special_tokens),
+        "merges": -1 if model.ranked else len(model.merges),
+        "shared": compared["shared"],
+        "alone": len(compared["only_second"]),
+        "rank_correlation": compared["rank_correlation"],
+        **superwords_of(model),
+    }
+
+
+def _shown_stats(of: Row) -> Row:
+    groups = [{field: row[field] for field in _OF_TEXTS} | {"name": plain(row["name"])} for row in of["groups"]]
+    scripts = [{field: row[field] for field in _OF_SCRIPTS} for row in of["scripts"]]
+    used = of["total"]["used_tokens"]
+    total = {**of["total"], "unused_tokens": of["unused_tokens"], "vocab_share": used / of["vocab_tokens"]}
+    words = of["superwords"] or {"share": 0.0, "bytes_per_word_token": total["bytes_per_token"]}
+    total |= {"superword_share": words["share"], "bytes_per_word_token": words["bytes_per_word_token"]}
+    return {"total": total, "groups": groups, "scripts": scripts, "coverage": of["coverage"], "ranks": of["ranks"]}
+
+
+def tokenizer_heads(names: Iterable[str]) -> list[str]:
+    """Return the names of tokenizers with the marks of their colors, as HTML."""
+    return [
+        f'<span class="name c{index % 6}" title="{escape(plain(name), quote=True)}">{shown(name)}</span>'
+        for index, name in enumerate(names)
+    ]
+
+
+def settings_list(head: str, model: Model) -> str:
+    """Return the settings of a tokenizer, after its name as HTML."""
+    pattern = PRESETS.get(model.pattern, model.pattern) if isinstance(model.pattern, str) else model.pattern
+    patterns = [pattern] if isinstance(pattern, str) else pattern
+    name = next((f"{name}: " for name, preset in PRESETS.items() if preset == pattern), "")
+    specials = [f"{_code(text)} = {number}" for text, number in model.special_tokens.items()]
+    rows = [
+        ("SHA-256", _code(model.sha256)),
+        ("split pattern", name + "<br>".join(map(_code, patterns))),
+        ("Unicode", shown(model.unicode or "that of the installed regex package")),
+        ("tie rule", shown(model.tie_break or "not known")),
+        ("special tokens", _listed(specials)),
+    ]
+    if model.pipeline is not None:
+        rows += [("normalizer", _code(model.pipeline.normalizer)), ("pre-tokenizer", _code(model.pipeline.pre_tokenizer))]
+    rows += [(_words(key), in_words(value)) for key, value in model.training.items()]
+    return f"<h3>{head}</h3><dl>{''.join(f'<dt>{name}</dt><dd>{value}</dd>' for name, value in rows)}</dl>"
+
+
+def in_words(value: Any) -> str:
+    """Return a value of JSON as words in HTML: an input by its path and bytes, another object by its fields.
+
+    Examples
+    --------
+    >>> in_words([{"path": "a.txt", "bytes": 2500}, None, True, {"max_bytes": 7}])
+    'a.txt (2,500 bytes), none, yes, max bytes 7'
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return _listed(map(in_words, value))
+    if isinstance(value, dict) and value.keys() == {"path", "bytes"}:
+        return f"{shown(str(value['path']))} ({in_words(value['bytes'])} bytes)"
+    if isinstance(value, dict):
+        return _listed(f"{_words(key)} {in_words(of_key)}" for key, of_key in value.items())
+    text = str(value)
+    return shown(text if len(text) <= 2000 else f"{text[:2000]} ...")
+
+
+def _code(text: str) -> str:
+    return f"<code>{shown(text)}</code>"
+
+
+def _words(name: object) -> str:
+    return shown(str(name).replace("_", " ").replace("pretoken", "pre-token"))
+
+
+def _listed(parts: Iterable[str]) -> str:
+    found = list(parts)
+    rest = f" and {len(found) - MOST_SHOWN:,} more" if len(found) > MOST_SHOWN else ""
+    return ", ".join(found[:MOST_SHOWN]) + rest or "none"
 
 
 def report_page(

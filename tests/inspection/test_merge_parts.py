@@ -10,7 +10,6 @@ from helpers.reports import HOSTILE, hostile_model
 
 import bpejit
 from bpejit.encoding.codec import Codec
-from bpejit.inspection import plots
 from bpejit.inspection.vocabulary_measures import compression_curve, find_suspicious_tokens, merge_parts
 from bpejit.model import Model
 
@@ -44,17 +43,6 @@ def test_suspicious_tokens():
     assert b"<img src" in tokens(found["unreachable"])  # the pattern splits it
     assert b"someone" not in tokens(found["unreachable"])
     assert b"\xe4\xb8" not in tokens(found["unreachable"])
-
-
-def test_plots_return_axes():
-    pytest.importorskip("matplotlib")
-    model = hostile_model()
-    counts = np.arange(model.vocab_size)
-    assert plots.plot_lengths({"a": model}).get_xlabel().startswith("bytes of a token")
-    axes = plots.plot_frequencies({"a$x": counts, "_b": counts})
-    assert len(axes.get_lines()) == 2
-    assert axes.get_lines()[0].get_ydata()[0] == model.vocab_size - 1
-    assert plots.plot_lengths({"a": model}, axes) is axes
 
 
 def test_plots_of_a_tokenizer(tmp_path):

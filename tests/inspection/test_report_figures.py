@@ -12,8 +12,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.inspection.corpus_stats import corpus_stats
 from bpejit.inspection.differing_texts import PASSAGE_BYTES, find_differing_texts, typical_texts
 from bpejit.inspection.names import short_names
-from bpejit.inspection.report_figures import in_words, page_figures, settings_list
-from bpejit.inspection.report_page import script_json
+from bpejit.inspection.report_page import in_words, page_figures, script_json, settings_list
 from bpejit.inspection.token_counts import count_inputs
 from bpejit.inspection.visible_text import html_text, spaces_or
 from bpejit.splitting import PRESETS

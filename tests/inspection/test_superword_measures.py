@@ -14,7 +14,7 @@ from helpers.cli import invoke
 
 import bpejit
 from bpejit.encoding import encoder_tables
-from bpejit.inspection.superword_measures import words_of_tokens
+from bpejit.inspection.vocabulary_measures import words_of_tokens
 
 WORDS = r"\w+|[^\w ]+| +\w+| +"
 
