@@ -173,32 +173,21 @@ class Settings(NamedTuple):
         lengths = {name: given(name) for name in ("max_length", "pad_to_multiple_of", "padding_side")}
         strategies = {"padding_strategy": padding, "truncation_strategy": truncation}
         tokenizer.set_truncation_and_padding(**strategies, **lengths, stride=0)
-        if tokenizer.backend_tokenizer.encode_special_tokens != split:
-            tokenizer.backend_tokenizer.encode_special_tokens = split
+        backend = tokenizer.backend_tokenizer
+        if backend.encode_special_tokens != split:
+            backend.encode_special_tokens = split
         limit, multiple, side = lengths.values()
         side = tokenizer.padding_side if side is None else side
         names = [None if one.value.startswith("do_not") else one.value for one in (padding, truncation)]
         plan = LengthPlan(names[0], names[1], limit, multiple, side, tokenizer.truncation_side)
-        pad = cut = None
-        if plan.padding:
-            pad = {
-                "length": limit if plan.padding == "max_length" else None,
-                "direction": side,
-                "pad_id": tokenizer.pad_token_id,
-                "pad_token": tokenizer.pad_token,
-                "pad_type_id": tokenizer.pad_token_type_id,
-                "pad_to_multiple_of": multiple,
-            }
-        if plan.truncation:
-            cut = {"max_length": limit, "stride": 0, "strategy": plan.truncation, "direction": plan.cut_side}
         columns = {"special_tokens_mask": bool(given("return_special_tokens_mask"))}
         for name in ("token_type_ids", "attention_mask"):
             wanted = given(f"return_{name}")
             columns[name] = bool(name in tokenizer.model_input_names if wanted is None else wanted)
         return cls(
             plan,
-            cut,
-            pad,
+            backend.truncation,
+            backend.padding,
             add,
             split,
             offsets=bool(given("return_offsets_mapping")),
@@ -219,15 +208,8 @@ class Settings(NamedTuple):
     def data(self, rows: TokenRows) -> dict[str, Any]:
         """Return columns as lists, or as what `BatchEncoding` makes tensors of in little time."""
         kind = getattr(self.kind, "value", self.kind)
-        if kind in ("np", "pt") and rows.length:
-            columns: dict[str, Any] = dict(rows.matrices())
-            if kind == "pt":
-                columns = {name: list(array) for name, array in columns.items()}
-        else:
-            columns = rows.lists()
-        if self.lengths:
-            columns["length"] = np.diff(rows.starts).tolist()
-        return columns
+        columns = rows.inputs(kind in ("np", "pt"), self.lengths)
+        return {name: list(column) for name, column in columns.items()} if kind == "pt" else columns
 
 
 class Accelerated:

@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import add
 from pathlib import Path
 from typing import Any, NoReturn
-
-import numpy as np
 
 from bpejit import arguments
 from bpejit.compat.chat_templates import render_chats
@@ -22,7 +21,7 @@ from bpejit.compat.model_inputs import (
     added_ids,
     as_tensors,
     make_plan,
-    pad_columns,
+    padded_length,
     padded_rows,
 )
 from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
@@ -80,44 +79,31 @@ class HuggingFaceTokenizer(NamedTokens):
         self,
         codec: Codec,
         *,
-        bos_token: str | None = None,
-        eos_token: str | None = None,
-        unk_token: str | None = None,
-        sep_token: str | None = None,
-        pad_token: str | None = None,
-        cls_token: str | None = None,
-        mask_token: str | None = None,
-        extra_special_tokens: Sequence[str] | None = None,
         add_bos_token: bool = False,
         add_eos_token: bool = False,
         template: Template | None = None,
-        model_max_length: int | None = None,
-        padding_side: str | None = None,
-        truncation_side: str | None = None,
-        split_special_tokens: bool | None = None,
         name_or_path: str = "",
-        chat_template: str | dict[str, str] | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__(codec.model)
         self._codec = codec
         config = codec.model.config
-        if eos_token is None and config.eos_token is None and config.others is None:
-            eos_token = "<|endoftext|>" if "<|endoftext|>" in codec.model.special_tokens else None
-        given = (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token)
-        for name, token in zip(NAMED, given, strict=True):
-            setattr(self, name, getattr(config, name) if token is None else token)
-        extra = config.extra_special_tokens if extra_special_tokens is None else extra_special_tokens
-        self.extra_special_tokens = list(extra or ())
+        if config.eos_token is None and config.others is None and "<|endoftext|>" in codec.model.special_tokens:
+            config = replace(config, eos_token="<|endoftext|>")
+        config = replace(config, **{name: value for name, value in settings.items() if value is not None})
+        for name in NAMED:
+            setattr(self, name, getattr(config, name))
+        self.extra_special_tokens = list(config.extra_special_tokens or ())
         self._template = template
         self.add_bos_token, self.add_eos_token = add_bos_token, add_eos_token
         if template and (add_bos_token or add_eos_token):
             raise OptionError("both a template and add_bos_token or add_eos_token are given; expected one: leave out the other")
-        self.model_max_length = model_max_length or config.model_max_length or UNLIMITED
-        self.padding_side = padding_side or config.padding_side or "right"
-        self.truncation_side = truncation_side or config.truncation_side or "right"
-        self.split_special_tokens = _or(bool(config.split_special_tokens), split_special_tokens)
+        self.model_max_length = config.model_max_length or UNLIMITED
+        self.padding_side = config.padding_side or "right"
+        self.truncation_side = config.truncation_side or "right"
+        self.split_special_tokens = bool(config.split_special_tokens)
         self.name_or_path = name_or_path
-        self.chat_template = config.chat_template if chat_template is None else chat_template
+        self.chat_template = config.chat_template
         names = (config.others or {}).get("model_input_names")
         self.model_input_names = list(names) if isinstance(names, list) else ["input_ids", "attention_mask"]
 
@@ -246,12 +232,9 @@ class HuggingFaceTokenizer(NamedTokens):
                 rows = encoder.encode(
                     *_pair_up(texts, pairs), plan, add=add_special_tokens, offsets=return_offsets_mapping, split=split
                 )
-                rows = padded_rows(rows.chosen(chosen), plan, self._fills)
-                inputs: dict[str, Any] = rows.lists() if return_tensors is None or not rows.length else rows.matrices()
+                inputs = padded_rows(rows.chosen(chosen), plan, self._fills).inputs(return_tensors is not None, return_length)
                 if isinstance(texts, str) and return_tensors is None:
-                    inputs = {name: column[0] for name, column in inputs.items()}
-                if return_length:
-                    inputs["length"] = np.diff(rows.starts).tolist()
+                    inputs = {name: column if name == "length" else column[0] for name, column in inputs.items()}
                 results.append(as_tensors(inputs, return_tensors))
         if not results:
             raise OptionError("neither text nor text_target is given; expected at least one: pass it")
@@ -329,7 +312,12 @@ class HuggingFaceTokenizer(NamedTokens):
         elif "attention_mask" not in columns:
             columns["attention_mask"] = [[1] * len(row) for row in rows]
         plan = self._plan(padding, None, max_length, pad_to_multiple_of, padding_side)
-        pad_columns(columns, list(map(len, rows)), plan, fills)
+        if plan.padding is not None and rows:
+            target = padded_length(max(map(len, rows)), plan)
+            for name in columns.keys() & fills.keys():
+                added = [[fills[name]] * (target - len(row)) for row in columns[name]]
+                sides = (columns[name], added) if plan.side == "right" else (added, columns[name])
+                columns[name] = list(map(add, *sides))
         if single:
             columns = {name: column[0] for name, column in columns.items()}
         return as_tensors(columns, return_tensors or tensors)

@@ -98,6 +98,11 @@ class TokenRows(NamedTuple):
         shape = self.starts.size - 1, self.length
         return {name: column.reshape(*shape, *column.shape[1:]).astype(np.int64) for name, column in self.columns.items()}
 
+    def inputs(self, as_arrays: bool, with_lengths: bool) -> dict[str, Any]:
+        """Return the columns as matrices, if that is wanted and possible, or lists; and the lengths of the rows if wanted."""
+        found: dict[str, Any] = dict(self.matrices()) if as_arrays and self.length else self.lists()
+        return found | ({"length": np.diff(self.starts).tolist()} if with_lengths else {})
+
 
 def added_ids(template: Template, *, pair: bool = False) -> list[int]:
     """Return the ids that a template adds to a text or a pair; none if it does not support pairs."""
@@ -257,24 +262,6 @@ def padded_rows(rows: TokenRows, plan: LengthPlan, fills: Mapping[str, Any]) -> 
         return rows
     target = padded_length(int(np.diff(rows.starts).max()), plan)
     return rows.padded(target, plan.side, {**fills, "offset_mapping": (0, 0)})
-
-
-def pad_columns(
-    columns: dict[str, list[list[Any]]],
-    lengths: list[int],
-    plan: LengthPlan,
-    fills: Mapping[str, Any],
-) -> None:
-    """Pad the rows of columns, which have these lengths, to one length, in place; `fills` has the padding of each column."""
-    if plan.padding is None or not lengths:
-        return
-    target = padded_length(max(lengths), plan)
-    for name in columns.keys() & fills.keys():
-        fill = fills[name]
-        columns[name] = [
-            row + [fill] * (target - len(row)) if plan.side == "right" else [fill] * (target - len(row)) + row
-            for row in columns[name]
-        ]
 
 
 def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
