@@ -152,8 +152,9 @@ def _warm_others() -> None:
     from bpejit.training.superwords import warm_superwords
 
     text, n_bytes = padded_text(WARMING_TEXT)
-    measure_text(text, n_bytes, ScriptTable(by_script=False))
-    scripts_around(text, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), ScriptTable())
+    table = ScriptTable(by_script=False)
+    measure_text(text, n_bytes, table)
+    scripts_around(text, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), table)
     parse_ranks(b"YQ== 0\n", "ranks")
     parse_large(b'{"model": {"vocab": {"a": 0}, "merges": [["a", "a"]]}}'.ljust(1 << 20), hook=dict)
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))

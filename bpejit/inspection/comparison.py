@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED
 from bpejit.corpus.input_paths import Inputs
-from bpejit.encoding.codec import Codec
-from bpejit.engines.work_options import checked_work
 from bpejit.inspection.corpus_stats import token_figures
 from bpejit.inspection.differing_texts import find_differing_texts, typical_texts
 from bpejit.inspection.names import CountingOptions
 from bpejit.inspection.report_page import report_page
 from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token
-from bpejit.inspection.token_counts import (
-    AnyTokenizer,
-    GivenModel,
-    InputCounts,
-    count_each,
-    given_models,
-    repeatable_inputs,
-)
+from bpejit.inspection.token_counts import AnyTokenizer, InputCounts, given_inputs
 from bpejit.inspection.token_rows import ShownText, token_rows
 from bpejit.inspection.vocabulary_measures import compare_vocabularies, superwords_of, token_properties
 from bpejit.options import takes
@@ -114,26 +106,24 @@ def compare(
     """
     n_rows = arguments.whole_number("count", count, least=0)
     most = arguments.whole_number("n_texts", n_texts, least=0)
-    given, names = given_models(first, [second], options["names"])
-    titles = [f"{letter} {shown_name(name, 30)}" for letter, name in zip("AB", names, strict=True)]
-    work = checked_work(options)
-    with repeatable_inputs(inputs, options, labels, times=3) as (sources, of_files):
-        vocabulary = compare_vocabularies(given[0].model, given[1].model, n_rows=n_rows)
-        words = [superwords_of(entry.model) for entry in given]
+    with given_inputs([first, second], inputs, labels, options, more_reads=1) as given:
+        models = [entry.model for entry in given.models]
+        vocabulary = compare_vocabularies(*models, n_rows=n_rows)
+        words = [superwords_of(model) for model in models]
         vocabulary |= {name: [of[name] for of in words] for name in words[0]}
-        codecs = [Codec(entry.model) for entry in given]
-        counts = list(count_each(codecs, sources, labels=of_files, **work))
-        differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=most) if most else []
+        counts = list(given.count_each())
+        differing = find_differing_texts(given.codecs[0], given.codecs[1], given.sources, n_texts=most) if most else []
+    titles = [f"{letter} {shown_name(name, 30)}" for letter, name in zip("AB", given.names, strict=True)]
     groups = _compared_groups(counts)
     skipped = counts[0].skipped if counts else NOTHING_SKIPPED
     texts = []
     for row in differing:
         ours, theirs = row["tokens"]
-        shown = [ShownText(token_rows(codec, row["text"])) for codec in codecs]
+        shown = [ShownText(token_rows(codec, row["text"])) for codec in given.codecs]
         texts.append((f"{shown_name(row['path'])}: {ours} and {theirs} tokens, ratio {row['ratio']:.2f}", shown))
     tokens = [[[token.data for token in text.rows] for text in shown] for _, shown in texts]
     fields = {
-        "tokenizers": _hashes(given),
+        "tokenizers": given.hashes(),
         "vocabulary": vocabulary,
         "groups": groups[:-1],
         "texts": [{**row, "tokens": of_text} for row, of_text in zip(differing, tokens, strict=True)],
@@ -143,12 +133,8 @@ def compare(
     for row in groups:
         of_row = {f"tokens of {title}": n for title, n in zip(titles, row["tokens"], strict=True)}
         rows.append({"name": row["name"], "bytes": row["bytes"], **of_row, "ratio": row["ratio"]})
-    blocks = list(_compared_tables(given, vocabulary, titles, groups, n_rows))
+    blocks = list(_compared_tables([len(model.tokens) for model in models], vocabulary, titles, groups, n_rows))
     return Comparison(fields, rows, blocks, skipped, titles, texts)
-
-
-def _hashes(given: Sequence[GivenModel]) -> list[dict[str, str]]:
-    return [{"path": entry.path, "sha256": entry.model.sha256} for entry in given]
 
 
 def _compared_groups(counts: Sequence[InputCounts]) -> list[Row]:
@@ -164,22 +150,21 @@ def _compared_groups(counts: Sequence[InputCounts]) -> list[Row]:
 
 
 def _compared_tables(
-    given: Sequence[GivenModel], found: Row, titles: Sequence[str], groups: Sequence[Row], count: int
+    sizes: Sequence[int], found: Row, titles: Sequence[str], groups: Sequence[Row], count: int
 ) -> Iterator[Table | str]:
     """Yield the tables of a comparison, and lines about what two vocabularies share."""
-    sizes = [len(entry.model.tokens) for entry in given]
     common = found["shared"]
     alone = (found["only_first"], found["only_second"])
-    yield Table(
-        [
-            ("vocabulary", *titles),
-            ("tokens", *sizes),
-            ("shared", *(f"{common:,} ({percent(common / size)})" for size in sizes)),
-            ("alone", *map(len, alone)),
-            ("special alone", len(found["only_first_special"]), len(found["only_second_special"])),
-            *_superword_rows(found),
-        ]
-    )
+    rows: list[Sequence[object]] = [
+        ("vocabulary", *titles),
+        ("tokens", *sizes),
+        ("shared", *(f"{common:,} ({percent(common / size)})" for size in sizes)),
+        ("alone", *map(len, alone)),
+        ("special alone", len(found["only_first_special"]), len(found["only_second_special"])),
+    ]
+    if any(found["superwords"]):
+        rows += [("superwords", *found["superwords"]), ("words in a token, most", *found["most_words"])]
+    yield Table(rows)
     lines = [
         f"{found['same_ids']:,} shared tokens have the same id",
         f"the first {found['same_merges']:,} merges are the same",
@@ -191,21 +176,12 @@ def _compared_tables(
             lines.append(f"only in {title}  {shown}{'  ...' if len(tokens) > count else ''}")
     yield "\n".join(lines)
     if found["ranks"]:
-        rows = [("rank", titles[0], "rank in B", titles[1], "rank in A")]
-        for row in found["ranks"]:
-            left, right = ("-" if row[name] is None else shown_token(row[name], 30) for name in ("first", "second"))
-            ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_of_first", "rank_of_second")]
-            rows.append((str(row["rank"]), left, ranks[0], right, ranks[1]))
-        yield Table(rows, left=range(5))
+        fields = ("rank", "first", "rank_of_first", "second", "rank_of_second")
+        yield Table.of(found["ranks"], fields, ("rank", titles[0], "rank in B", titles[1], "rank in A"), left=range(5))
     if groups:
         heads = ("text", "bytes", *(f"tokens of {title}" for title in titles), "ratio")
         shown_rows = groups if len(groups) > 2 else groups[:1]
         yield Table([heads, *((shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in shown_rows)])
-
-
-def _superword_rows(found: Row) -> list[tuple[str, int, int]]:
-    rows = [("superwords", *found["superwords"]), ("words in a token, most", *found["most_words"])]
-    return rows if any(found["superwords"]) else []
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,27 +245,23 @@ def report(
     ------
     ArgumentTypeError, CorpusError, OptionError, TokenizerFormatError, EngineError
     """
-    given, names = given_models(tokenizer, against, options["names"])
-    work = checked_work(options)
-    with repeatable_inputs(inputs, options, labels, times=len(given) + 2) as (sources, of_files):
-        codecs = [Codec(entry.model) for entry in given]
-        counts = list(count_each(codecs, sources, labels=of_files, by_script=True, **work))
-        samples = typical_texts(codecs[0], sources, of_files, N_SAMPLES)
+    others = against if isinstance(against, (list, tuple)) else [against]
+    with given_inputs([tokenizer, *others], inputs, labels, options, more_reads=2) as given:
+        counts = list(given.count_each(by_script=True))
+        samples = typical_texts(given.codecs[0], given.sources, given.counting["labels"], N_SAMPLES)
         differing: list[Row] = []
-        if len(codecs) > 1:
-            differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=N_DIFFERING)
-    page = report_page(dict(zip(names, codecs, strict=True)), counts, samples, differing)
-    models = [entry.model for entry in given]
-    rows: list[Row] = [
-        {"name": name, "vocab_tokens": len(model.vocab), "sha256": model.sha256}
-        for name, model in zip(names, models, strict=True)
-    ]
-    for row, model, found in zip(rows, models, counts, strict=False):
-        row |= token_figures(found.total, token_properties(model), len(model.vocab))
+        if others:
+            differing = find_differing_texts(given.codecs[0], given.codecs[1], given.sources, n_texts=N_DIFFERING)
+    page = report_page(dict(zip(given.names, given.codecs, strict=True)), counts, samples, differing)
+    rows: list[Row] = []
+    for name, (_, model), found in zip_longest(given.names, given.models, counts):
+        rows.append({"name": name, "vocab_tokens": len(model.vocab), "sha256": model.sha256})
+        if found is not None:
+            rows[-1] |= token_figures(found.total, token_properties(model), len(model.vocab))
     skipped = counts[0].skipped if counts else NOTHING_SKIPPED
     fields = {
         "bytes": len(page.encode()),
-        "tokenizers": _hashes(given),
+        "tokenizers": given.hashes(),
         "tokens": counts[0].total.total if counts else None,
         "skipped_records": skipped.count,
     }

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.corpus.input_paths import Inputs
-from bpejit.encoding.codec import Codec
-from bpejit.engines.work_options import checked_work
 from bpejit.inspection.names import CountingOptions
-from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name, shown_token, table
+from bpejit.inspection.tables import Row, Shown, Table, figure, percent, shown_name
 from bpejit.inspection.token_counts import (
     AnyTokenizer,
     InputCounts,
     TokenCounts,
-    count_each,
     count_inputs,
-    given_models,
-    repeatable_inputs,
+    given_inputs,
     text_figures,
 )
 from bpejit.inspection.token_rows import token_bytes
@@ -182,23 +178,16 @@ class Stats(Shown):
     """The statistics of a tokenizer on a corpus; `rows` has the figures of each file or label, and then those of all."""
 
 
-def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -> Iterator[Table | str]:
-    """Yield the tables of the statistics; `ratios` are the columns of the tokens relative to others."""
-    shown = rows if len(rows) > 2 else rows[:1]
-    named = [{**row, "name": shown_name(row["name"])} for row in shown]
-    yield Table(table(named, ("name", *AMOUNTS, "used_tokens"), ("text", *AMOUNTS, "used")))
+def _shown(figures: Row, rows: Sequence[Row], compared: Sequence[Table]) -> Iterator[Table | str]:
+    """Yield the tables of the statistics; `compared` is that with the tokens relative to others, if there are any."""
+    columns: tuple[Sequence[str], Sequence[str]] = ("name", *AMOUNTS, "used_tokens"), ("text", *AMOUNTS, "used")
+    yield Table.of(rows, *columns)
     heads = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
-    shares = ("single_byte_share", "partial_share", "entropy", "renyi_efficiency")
-    yield Table(table(named, ("name", *PER_TOKEN, *shares), heads))
-    if len(ratios) > 1:
-        names = [row["name"] for row in named]
-        head, *others = ratios
-        columns: list[Sequence[Any]] = [[*head, *names]]
-        columns += [column[: len(names) + 1] for column in others]
-        yield Table(list(zip(*columns, strict=True)))
+    yield Table.of(rows, ("name", *PER_TOKEN, "single_byte_share", "partial_share", "entropy", "renyi_efficiency"), heads)
+    yield from compared
     if figures["scripts"]:
         heads = ("script", *AMOUNTS, "bytes each", "characters", "words")
-        yield Table(table(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), heads))
+        yield Table.of(figures["scripts"], ("script", *AMOUNTS, *PER_TOKEN), heads)
     used = figures["total"]["used_tokens"]
     in_vocab = figures["vocab_tokens"]
     yield (
@@ -213,18 +202,18 @@ def _shown(figures: Row, rows: Sequence[Row], ratios: Sequence[Sequence[Any]]) -
             f"bytes each {figure(superwords['bytes_per_word_token'])} with the tokens of words alone, "
             f"{figure(superwords['bytes_per_token'])} with superwords"
         )
-        columns = table(superwords["words"], ("words", "tokens", "count"), ("words", "tokens", "occurrences"))
-        yield Table(columns, fold="how many words are in a token")
+        columns = ("words", "tokens", "count"), ("words", "tokens", "occurrences")
+        yield Table.of(superwords["words"], *columns, fold="how many words are in a token")
     share = "the most frequent tokens make up this share of the text"
-    yield Table(table(figures["coverage"], ("tokens", "share"), ("tokens", "share")), left=(), title=share, fold=share)
-    ranks = table(figures["ranks"], ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "of the text"))
-    yield Table(ranks, fold="how much of the vocabulary is used")
-    frequencies = table(figures["frequencies"], ("occurrences", "tokens"), ("occurrences", "tokens"))
-    yield Table(frequencies, fold="how many tokens occur how often")
+    yield Table.of(figures["coverage"], ("tokens", "share"), ("tokens", "share"), left=(), title=share, fold=share)
+    columns = ("ids", "tokens", "used_share", "share"), ("ids", "tokens", "used", "of the text")
+    yield Table.of(figures["ranks"], *columns, fold="how much of the vocabulary is used")
+    columns = ("occurrences", "tokens"), ("occurrences", "tokens")
+    yield Table.of(figures["frequencies"], *columns, fold="how many tokens occur how often")
     for head, tokens in (("most frequent", figures["most_frequent"]), ("longest used", figures["longest"])):
         if tokens:
-            listed = [(str(token["id"]), token["count"], token["bytes"], shown_token(token["token"])) for token in tokens]
-            yield Table([("id", "count", "bytes", head), *listed], left=(3,), fold=f"{head} tokens")
+            columns = ("id", "count", "bytes", "token"), ("id", "count", "bytes", head)
+            yield Table.of(tokens, *columns, left=(3,), fold=f"{head} tokens")
 
 
 @takes(CountingOptions)
@@ -266,26 +255,25 @@ def stats(
     """
     n_shown = arguments.whole_number("count", count, least=0)
     scripts = arguments.flag("by_script", by_script)
-    (first, *others), names = given_models(tokenizer, against, options["names"])
-    work = checked_work(options)
-    with repeatable_inputs(inputs, options, labels, times=len(names)) as (sources, of_files):
-        found = count_inputs(Codec(first.model), sources, labels=of_files, by_script=scripts, **work)
-        codecs = [Codec(other.model) for other in others]
-        counts = count_each(codecs, sources, labels=of_files, stage="against", **work)
+    others = against if isinstance(against, (list, tuple)) else [against]
+    with given_inputs([tokenizer, *others], inputs, labels, options) as given:
+        found = count_inputs(given.codecs[0], given.sources, by_script=scripts, **given.counting)
+        counts = given.count_each(1, stage="against")
         compared = [[*(group.total for group in of.groups.values()), of.total.total] for of in counts]
+    first, *models = given.models
     figures = corpus_stats(first.model, found, n_shown=n_shown)
     rows: list[Row] = [*figures["groups"], {"name": "total", **figures["total"]}]
     frame = [dict(row) for row in rows]
-    of_first = f" of {shown_name(names[0], 30)}" if options["names"] else ""
-    ratios: list[list[Any]] = [[f"tokens{of_first} relative to"]]
+    ratios: list[list[object]] = [[shown_name(row["name"])] for row in rows]
+    heads = [f"tokens{f' of {shown_name(given.names[0], 30)}' if options['names'] else ''} relative to"]
     against_fields = []
-    for number, (other, name, tokens) in enumerate(zip(others, names[1:], compared, strict=True), start=1):
-        of_rows = [row["tokens"] / n if n else None for row, n in zip(rows, tokens, strict=True)]
-        for row, n in zip(frame, tokens, strict=True):
+    for number, (other, name, tokens) in enumerate(zip(models, given.names[1:], compared, strict=True), start=1):
+        heads.append(shown_name(name if number < len(options["names"]) else other.path, 40))
+        for row, ratio, n in zip(frame, ratios, tokens, strict=True):
             row[f"tokens of {name}"] = n
-        ratios.append([shown_name(name if number < len(options["names"]) else other.path, 40), *of_rows])
+            ratio.append(row["tokens"] / n if n else None)
         groups = {row["name"]: n for row, n in zip(figures["groups"], tokens, strict=False)}
-        against_fields.append({"tokenizer": other.path, "tokens": tokens[-1], "ratio": of_rows[-1], "groups": groups})
+        against_fields.append({"tokenizer": other.path, "tokens": tokens[-1], "ratio": ratios[-1][-1], "groups": groups})
     fields = {
         "tokenizer": first.path,
         "tokenizer_sha256": first.model.sha256,
@@ -293,4 +281,6 @@ def stats(
         "against": against_fields,
         "skipped_records": found.skipped.count,
     }
-    return Stats(fields, frame, list(_shown(figures, rows, ratios)), found.skipped)
+    n_rows = len(rows) if len(rows) > 2 else 1
+    tables = [Table([heads, *ratios[:n_rows]])] if models else []
+    return Stats(fields, frame, list(_shown(figures, rows[:n_rows], tables)), found.skipped)

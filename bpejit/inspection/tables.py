@@ -23,8 +23,12 @@ _FORMS: dict[str, Callable[[Row], str]] = {
     "used_share": lambda row: percent(row["used"] / row["tokens"]),
     "occurrences": lambda row: f"{row['least']:,} to {row['most']:,}" if row["most"] > 1 else str(row["least"]),
     "entropy": lambda row: f"{row['entropy']:.2f} bits",
+    "name": lambda row: shown_name(row["name"]),
+    "token": lambda row: shown_token(row["token"]),
 }
-"""The cells that are not the value of one field, or have a unit."""
+"""The cells that are not the value of one field, or have a form of their own."""
+
+_WITHOUT_COMMAS = ("id", "rank", "rank_of_first", "rank_of_second")
 
 
 def figure(value: object) -> str:
@@ -43,12 +47,12 @@ def cell(row: Row, field: str) -> str:
     """Return a field of a row as text; a share is a percentage."""
     if field in _FORMS:
         return _FORMS[field](row)
-    return percent(row[field]) if field.endswith("share") else figure(row[field])
-
-
-def table(rows: Iterable[Row], fields: Sequence[str], heads: Sequence[str]) -> list[Sequence[str]]:
-    """Return the heads, and the cells of some fields of each row."""
-    return [heads, *([cell(row, field) for field in fields] for row in rows)]
+    value = row[field]
+    if isinstance(value, bytes):
+        return shown_token(value, 30)
+    if field in _WITHOUT_COMMAS and value is not None:
+        return str(value)
+    return percent(value) if field.endswith("share") else figure(value)
 
 
 def display_width(text: str) -> int:
@@ -92,6 +96,11 @@ class Table(NamedTuple):
     left: Container[int] = (0,)
     title: str = ""
     fold: str = ""
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], fields: Sequence[str], heads: Sequence[str], **options: Any) -> Table:
+        """Return a table with some fields of rows as columns, with these heads."""
+        return cls([heads, *([cell(row, field) for field in fields] for row in rows)], **options)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the table, whose columns are separated by two spaces."""

@@ -6,16 +6,15 @@ not valid UTF-8 belong to words, and to Other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 import regex
 
-from bpejit.arrays import Array, distinct, lengths_of
+from bpejit.arrays import Array, lengths_of
 from bpejit.inspection.vocabulary_measures import token_properties
-from bpejit.kernels.inspection.amounts import N_AMOUNTS, NOT_LOOKED_UP, SPACE, count_words, find_scripts
+from bpejit.kernels.inspection.amounts import N_AMOUNTS, SPACE, count_words, find_scripts
 from bpejit.model import Model
 
 _NAMES = (
@@ -35,15 +34,12 @@ COMMON, OTHER = 0, len(SCRIPTS) - 1
 UNDETERMINED = 255
 """In the scripts of tokens: a token whose only characters of a script are incomplete."""
 
-_BLOCK = 1 << 10
-"""Number of code points whose scripts are looked up together."""
-
 _LAST_SPACE = 0x3000
 """The last code point that is white space."""
 
 
 class ScriptTable:
-    """The kinds of characters, each looked up once: indices in `SCRIPTS`, with the flag `SPACE` for white space.
+    """The kinds of characters: indices in `SCRIPTS`, with the flag `SPACE` for white space.
 
     Parameters
     ----------
@@ -53,43 +49,34 @@ class ScriptTable:
     Attributes
     ----------
     kinds : uint8 [0x110000]
-        `NOT_LOOKED_UP` for characters that were not needed so far.
     byte_kinds : uint8 [256]
         Of ASCII, and of bytes that are not valid UTF-8.
     """
 
     def __init__(self, *, by_script: bool = True) -> None:
-        self.kinds = np.full(0x110000, NOT_LOOKED_UP if by_script else COMMON, np.uint8)
-        if not by_script:
-            self.kinds[[point for point in range(_LAST_SPACE + 1) if chr(point).isspace()]] = SPACE
+        self.kinds = find_kinds().copy() if by_script else np.full(0x110000, COMMON, np.uint8)
+        self.kinds[[point for point in range(_LAST_SPACE + 1) if chr(point).isspace()]] |= SPACE
         self.byte_kinds = np.full(256, OTHER if by_script else COMMON, np.uint8)
-        self.byte_kinds[:128] = self.look_up(np.arange(128))
-
-    def look_up(self, points: Array) -> Array:
-        """Return the kind of each code point, as uint8."""
-        found: Array = self.kinds[points]
-        missing = points[found == NOT_LOOKED_UP]
-        for number in distinct(missing // _BLOCK).tolist():
-            block = self.kinds[number * _BLOCK : (number + 1) * _BLOCK]
-            block[:] = OTHER
-            text = "".join(map(chr, range(number * _BLOCK, (number + 1) * _BLOCK)))
-            for script, pattern in enumerate(_script_patterns()):
-                for match in pattern.finditer(text):
-                    block[match.start() : match.end()] = script
-            block[[character.isspace() for character in text]] |= SPACE
-        return self.kinds[points] if missing.size else found
-
-    def completed(self, text: Array, call: Callable[[Array, Array], int]) -> None:
-        """Call a function with both arrays, and again while it returns the position in `text` of a character to look up."""
-        while (at := call(self.kinds, self.byte_kinds)) >= 0:
-            character = text[at : at + 4].tobytes().decode("utf-8", "ignore")[0]
-            self.look_up(np.array([ord(character)]))
+        self.byte_kinds[:128] = self.kinds[:128]
 
 
 @lru_cache(maxsize=1)
-def _script_patterns() -> list[regex.Pattern[str]]:
-    names = [r"[\p{Script=Common}\p{Script=Inherited}]+", *(rf"\p{{Script={name}}}+" for name in SCRIPTS[1:-1])]
-    return [regex.compile(name) for name in names]
+def find_kinds() -> Array:
+    """Return the script of each character, as uint8 [0x110000], in a tenth of a second.
+
+    Scripts with many characters come first, so that the patterns of the others look at few. Those of no script, and the planes
+    that have none, are `OTHER`.
+    """
+    kinds = np.full(0x110000, OTHER, np.uint8)
+    points = np.concatenate([np.arange(0x40000), np.arange(0xE0000, 0xE1000)]).astype("<u4")
+    for name in ("Unknown", "Han", "Hangul", *SCRIPTS[:-1]):
+        names = r"\p{Script=Common}\p{Script=Inherited}" if name == "Common" else rf"\p{{Script={name}}}"
+        belongs = np.zeros(points.size, np.bool_)
+        for match in regex.finditer(f"[{names}]+", points.tobytes().decode("utf-32-le", "surrogatepass")):
+            belongs[match.start() : match.end()] = True
+        kinds[points[belongs]] = SCRIPTS.index(name) if name in SCRIPTS else OTHER
+        points = points[~belongs]
+    return kinds
 
 
 def token_scripts(model: Model, table: ScriptTable) -> Array:
@@ -105,7 +92,7 @@ def token_scripts(model: Model, table: ScriptTable) -> Array:
     texts = [token.decode("utf-8", "ignore") for token in model.tokens.values()]
     owners = np.repeat(ids, lengths_of(texts))
     points = np.frombuffer("".join(texts).encode("utf-32-le"), "<u4")
-    scripts = table.look_up(points) & (SPACE - 1)
+    scripts = table.kinds[points] & (SPACE - 1)
     told = scripts != COMMON
     # Assigned in reverse order, so that the first character of each token is written last.
     found[owners[told][::-1]] = scripts[told][::-1]
@@ -119,7 +106,7 @@ def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) 
     A token that begins inside a character belongs to that one, and otherwise to the one in which it ends.
     """
     scripts = np.zeros(starts.size, np.uint8)
-    table.completed(text, lambda kinds, byte_kinds: find_scripts(text, starts, ends, kinds, byte_kinds, scripts))
+    find_scripts(text, starts, ends, table.kinds, table.byte_kinds, scripts)
     return scripts
 
 
@@ -194,12 +181,7 @@ def measure_text(text: Array, n_bytes: int, table: ScriptTable, ends: Array | No
     stops = np.array([n_bytes], np.int64) if ends is None else ends
     words = np.zeros(len(SCRIPTS), np.int64)
     amounts = np.zeros(N_AMOUNTS, np.int64)
-
-    def count(kinds: Array, byte_kinds: Array) -> int:
-        words[:] = 0
-        return int(count_words(text, stops, kinds, byte_kinds, words, amounts))
-
-    table.completed(text, count)
+    count_words(text, stops, table.kinds, table.byte_kinds, words, amounts)
     characters, starts_in_word, ends_in_word, *scripts = amounts.tolist()
     if ends is not None:
         return TextMeasures(n_bytes, characters, words)

@@ -15,7 +15,7 @@ from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import FunctionJob, make_engine
+from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.inspection.names import tokenizer_names
@@ -56,66 +57,67 @@ AnyTokenizer: TypeAlias = Any
 """A `bpejit.Tokenizer`, the path of one, or a `GivenModel`."""
 
 
-@dataclass(frozen=True)
-class GivenModel:
+class GivenModel(NamedTuple):
     """The model of a tokenizer that a user gave, and its path; for an object `tokenizer`, with a number after the first."""
 
     path: str
     model: Model
 
 
-def given_models(
-    first: AnyTokenizer, others: AnyTokenizer | Sequence[AnyTokenizer], names: Sequence[str]
-) -> tuple[list[GivenModel], list[str]]:
-    """Return the models of a tokenizer and of others, of which there may be one or a list, and their names.
+class Given(NamedTuple):
+    """What a user gave: tokenizers and their names, the sources of inputs, and the options with which these are counted."""
 
-    Raises
-    ------
-    ArgumentTypeError, OptionError, TokenizerFormatError
-    """
-    found = []
-    n_objects = 0
-    for given in [first, *(others if isinstance(others, (list, tuple)) else [others])]:
-        model = getattr(given, "model", None)
-        if isinstance(model, Model):
-            n_objects += 1
-            found.append(GivenModel(getattr(given, "path", f"tokenizer {n_objects}".removesuffix(" 1")), model))
-        elif isinstance(given, (str, os.PathLike)):
-            found.append(GivenModel(arguments.path("tokenizer", given), load_model(given)))
-        else:
-            expected = "a Tokenizer, or the path of one"
-            raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")
-    return found, tokenizer_names([entry.path for entry in found], names)
+    models: list[GivenModel]
+    names: list[str]
+    codecs: list[Codec]
+    sources: list[Source]
+    counting: dict[str, Any]
 
+    def count_each(self, first: int = 0, **options: Any) -> Iterator[InputCounts]:
+        """Yield the counts of each tokenizer from the `first` on, or nothing if there are no inputs."""
+        codecs = self.codecs[first:] if self.sources else []
+        for number, codec in enumerate(codecs):
+            yield count_inputs(codec, self.sources, turn=(number, len(codecs)), **self.counting, **options)
 
-def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    if labels is None:
-        return {}
-    if isinstance(labels, Mapping) and all(isinstance(part, str) for item in labels.items() for part in item):
-        return dict(labels)
-    raise arguments.wrong_type("labels", labels, "a dict of globs to labels", "write labels={'en/*.txt': 'english'}")
+    def hashes(self) -> list[Row]:
+        """Return the path and the hash of each tokenizer."""
+        return [{"path": entry.path, "sha256": entry.model.sha256} for entry in self.models]
 
 
 @contextmanager
-def repeatable_inputs(
-    inputs: Inputs | None, options: Mapping[str, Any], labels: Mapping[str, str] | None, *, times: int
-) -> Iterator[tuple[list[Source], dict[str, str]]]:
-    """Return a context manager that yields the sources of inputs, which can be read several `times`, and their labels.
+def given_inputs(
+    tokenizers: Sequence[AnyTokenizer],
+    inputs: Inputs | None,
+    labels: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+    *,
+    more_reads: int = 0,
+) -> Iterator[Given]:
+    """Return a context manager that yields tokenizers and inputs, which can be read once for each of these, and further times.
 
     If they are read more than once, standard input and pipes are copied to temporary files, whose labels are their names, and
     texts are kept in memory. Without inputs there are no sources.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, EngineError, OptionError, TokenizerFormatError
     """
-    found: list[Source] = []
-    all_labels = _checked_labels(labels)
-    if inputs is None or (isinstance(inputs, (list, tuple)) and not inputs):
-        if all_labels:
-            raise OptionError("labels groups inputs, and there are none; expected some: name them, or leave `labels=` out")
-        yield found, all_labels
-        return
+    models = _given_models(tokenizers)
+    names = tokenizer_names([entry.path for entry in models], options["names"])
+    counting = checked_work(options)
+    labels = {} if labels is None else labels
+    if not isinstance(labels, Mapping) or not all(isinstance(part, str) for item in labels.items() for part in item):
+        raise arguments.wrong_type("labels", labels, "a dict of globs to labels", "write labels={'en/*.txt': 'english'}")
+    counting["labels"] = all_labels = dict(labels)
+    if isinstance(inputs, (list, tuple)) and not inputs:
+        inputs = None
+    if all_labels and inputs is None:
+        raise OptionError("labels groups inputs, and there are none; expected some: name them, or leave `labels=` out")
     contents = Contents(**chosen(ReadingOptions, options))
+    found: list[Source] = []
     with ExitStack() as copies:
-        for number, source in enumerate(find_sources(inputs, contents)):
-            if times == 1 or source.size is not None:
+        for number, source in enumerate(() if inputs is None else find_sources(inputs, contents)):
+            if len(models) + more_reads == 1 or source.size is not None:
                 found.append(source)
             elif source.texts is not None:
                 found.append(replace(source, texts=list(source.texts)))  # type: ignore[arg-type] # which is only iterated
@@ -126,7 +128,23 @@ def repeatable_inputs(
                     shutil.copyfileobj(file, target, 1 << 20)
                 all_labels[str(copy)] = source.path
                 found += find_sources([copy], contents)
-        yield found, all_labels
+        yield Given(models, names, [Codec(entry.model) for entry in models], found, counting)
+
+
+def _given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:
+    found = []
+    n_objects = 0
+    for given in tokenizers:
+        model = getattr(given, "model", None)
+        if isinstance(model, Model):
+            n_objects += 1
+            found.append(GivenModel(getattr(given, "path", f"tokenizer {n_objects}".removesuffix(" 1")), model))
+        elif isinstance(given, (str, os.PathLike)):
+            found.append(GivenModel(arguments.path("tokenizer", given), load_model(given)))
+        else:
+            expected = "a Tokenizer, or the path of one"
+            raise arguments.wrong_type("tokenizer", given, expected, "load it with `bpejit.load`")
+    return found
 
 
 _Used = tuple[Array, Array]
@@ -209,8 +227,7 @@ class InputCounts:
     skipped: Skipped = NOTHING_SKIPPED
 
 
-@dataclass(frozen=True)
-class ChunkTokens:
+class ChunkTokens(NamedTuple):
     """The tokens of one chunk, of which `n_read` bytes were read.
 
     `by_script` has the numbers of tokens of each script, and of their bytes and characters, as int64 [scripts, 3].
@@ -358,12 +375,6 @@ def count_inputs(
     counted = TokenCounts(*merged, measured)
     scripts = _script_rows(sums, measured.word_counts) if by_script else []
     return InputCounts(counted, groups, scripts, skipped)
-
-
-def count_each(codecs: Sequence[Codec], sources: Sequence[Source], **options: Any) -> Iterator[InputCounts]:
-    """Yield the counts of each of several tokenizers, as `count_inputs` returns them, or nothing if there are no sources."""
-    for number, codec in enumerate(codecs if sources else ()):
-        yield count_inputs(codec, sources, turn=(number, len(codecs)), **options)
 
 
 def group_names(paths: Sequence[str], labels: Mapping[str, str]) -> list[str]:

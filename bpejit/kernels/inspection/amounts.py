@@ -14,8 +14,6 @@ CHARACTERS, STARTS_IN_WORD, ENDS_IN_WORD, FIRST_SCRIPT, LAST_SCRIPT = range(5)
 
 N_AMOUNTS = 5
 
-NOT_LOOKED_UP = 0x7F
-
 SPACE = 0x80
 """Flag in the kind of white space; the other bits are the script."""
 
@@ -77,7 +75,7 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
     stops : int64 [documents], in
         The ends of the documents, which are adjacent.
     kind_of, byte_kinds : uint8 [0x110000], uint8 [256], in
-        The script of each character, and of ASCII and bytes that are not valid UTF-8, with `SPACE`; or `NOT_LOOKED_UP`.
+        The script of each character, and of ASCII and bytes that are not valid UTF-8, with `SPACE`.
     words : int64 [scripts], in-out
         The words of each script are added; 0 has those without a script.
     amounts : int64 [N_AMOUNTS], out
@@ -87,8 +85,7 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
     Returns
     -------
     int64
-        The position of a character that is `NOT_LOOKED_UP`, where counting stops; -1 if there is none. The cost is some ten
-        operations for each character. If ASCII has no scripts, it is some twenty for eight bytes of it.
+        0. The cost is some ten operations for each character. If ASCII has no scripts, it is some twenty for eight bytes of it.
     """
     characters, n_words, in_word, starts, script, first = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
     one_script = byte_kinds[0x61] == 0
@@ -109,8 +106,6 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
                     at += EIGHT
                     continue
             kind, width = read_character(text, at, stop, True, kind_of, byte_kinds)
-            if kind == NOT_LOOKED_UP:
-                return np.int64(at)
             now = ZERO if kind >= SPACE else ONE
             if now > in_word:
                 words[0] += 1
@@ -130,7 +125,7 @@ def count_words(text, stops, kind_of, byte_kinds, words, amounts):
     amounts[ENDS_IN_WORD] = in_word
     amounts[FIRST_SCRIPT] = first
     amounts[LAST_SCRIPT] = script
-    return np.int64(-1)
+    return np.int64(0)
 
 
 @kernel
@@ -149,7 +144,7 @@ def find_scripts(text, starts, ends, kind_of, byte_kinds, scripts):
     Returns
     -------
     int64
-        As for `count_words`. The cost is some twenty operations for each token.
+        0. The cost is some twenty operations for each token.
     """
     for index in range(np.uint64(starts.size)):
         at = np.uint64(starts[index])
@@ -159,7 +154,5 @@ def find_scripts(text, starts, ends, kind_of, byte_kinds, scripts):
             if at > ZERO and text[at] & 0xC0 == 0x80:
                 at -= ONE
         kind, _ = read_character(text, at, np.uint64(text.size), True, kind_of, byte_kinds)
-        if kind == NOT_LOOKED_UP:
-            return np.int64(at)
         scripts[index] = kind & _SCRIPT
-    return np.int64(-1)
+    return np.int64(0)

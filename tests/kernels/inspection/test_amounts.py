@@ -28,13 +28,8 @@ def words_of(documents, table):
     text, n_bytes = padded_text(b"".join(documents))
     text[n_bytes:] = 0x80  # must not matter
     words, found = np.zeros(len(SCRIPTS), dtype=np.int64), np.full(amounts.N_AMOUNTS, -1, dtype=np.int64)
-
-    def count(kinds, byte_kinds):
-        words[:] = 0
-        stops = np.cumsum([len(data) for data in documents], dtype=np.int64)
-        return amounts.count_words(text, stops, kinds, byte_kinds, words, found)
-
-    table.completed(text, count)
+    stops = np.cumsum([len(data) for data in documents], dtype=np.int64)
+    amounts.count_words(text, stops, table.kinds, table.byte_kinds, words, found)
     return words.tolist(), found.tolist()
 
 
@@ -44,7 +39,7 @@ def kind_in(table):
     def kind_of(character):
         if "\udc80" <= character <= "\udcff":
             return int(table.byte_kinds[0xFF])
-        return int(table.look_up(np.array([ord(character)]))[0]) & ~amounts.SPACE
+        return int(table.kinds[ord(character)]) & ~amounts.SPACE
 
     return kind_of
 
@@ -74,19 +69,6 @@ def test_every_white_space():
             assert sum(words_of([f"a{chr(point)}b".encode()], table)[0]) == expected, hex(point)
 
 
-def test_characters_are_looked_up_when_they_are_needed():
-    text, starts = np.frombuffer("жя中".encode() + bytes(8), dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    kinds, byte_kinds, words = (
-        np.full(0x110000, amounts.NOT_LOOKED_UP, np.uint8),
-        np.zeros(256, np.uint8),
-        np.zeros(9, np.int64),
-    )
-    kinds[[ord("ж"), ord("я")]] = 3
-    found = np.zeros(amounts.N_AMOUNTS, dtype=np.int64)
-    assert amounts.count_words(text, np.array([7]), kinds, byte_kinds, words, found) == 4
-    assert amounts.find_scripts(text, starts + 5, starts + 6, kinds, byte_kinds, np.zeros(1, np.uint8)) == 4
-
-
 @given(awkward_bytes(), st.data())
 def test_find_scripts(data, draw):
     if not data:
@@ -95,5 +77,5 @@ def test_find_scripts(data, draw):
     ends = [draw.draw(st.integers(start + 1, len(data))) for start in starts]
     text, scripts = np.frombuffer(data, dtype=np.uint8), np.full(len(starts), 99, dtype=np.uint8)
     positions = [np.array(values, dtype=np.int64) for values in (starts, ends)]
-    TABLES[0].completed(text, lambda kinds, byte_kinds: amounts.find_scripts(text, *positions, kinds, byte_kinds, scripts))
+    amounts.find_scripts(text, *positions, TABLES[0].kinds, TABLES[0].byte_kinds, scripts)
     assert scripts.tolist() == twins.inspection.find_scripts(data, starts, ends, kind_in(TABLES[0]))
