@@ -24,9 +24,6 @@ Array = npt.NDArray[Any]
 
 HUGE_PAGE_BYTES = 2 << 20
 
-_LINE_BYTES = 64
-"""Size of a line of the CPU cache."""
-
 _MAPPED_BYTES, _RETAINED_BYTES = 1 << 20, 31 << 20
 """Sizes of blocks between which glibc maps them, but can be made to retain them."""
 
@@ -76,17 +73,6 @@ def huge_page_zeros(size: int, dtype: npt.DTypeLike) -> Array:
     block: Array = np.frombuffer(memory, np.uint8)
     begin = -block.ctypes.data % HUGE_PAGE_BYTES
     return block[begin : begin + n_bytes].view(wanted)
-
-
-def aligned_empty(size: int) -> Array:
-    """Return an array of uint8 without initial values that begins at a multiple of 64 bytes.
-
-    NumPy's arrays begin at multiples of 16. From other addresses than multiples of 32, Linux takes a fifth longer to copy data
-    to files (Zen 4).
-    """
-    block = np.empty(size + _LINE_BYTES, dtype=np.uint8)
-    begin = -block.ctypes.data % _LINE_BYTES
-    return block[begin : begin + size]
 
 
 def touch_pages(array: Array) -> Array:

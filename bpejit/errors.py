@@ -1,22 +1,5 @@
 """The exceptions of bpejit.
 
-    BpejitError
-    ├── PatternError(ValueError)        a split pattern that does not compile
-    ├── CorpusError(ValueError)         input text that is missing, unreadable or empty
-    ├── CountsError(ValueError)         counts that are damaged, or that cannot be merged or used
-    ├── TrainingError(ValueError)       settings that no vocabulary can satisfy
-    ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or not supported
-    ├── TokenFileError(ValueError)      a token file that is broken or was written by another tokenizer
-    ├── TokenIdError(ValueError)        a token id that is not in the vocabulary
-    ├── SpecialTokenError(ValueError)   a disallowed special token in text, or an unknown one
-    ├── OptionError(ValueError)         options that are invalid or contradict each other
-    ├── ArgumentTypeError(TypeError)    an argument of the wrong type, or an unknown argument
-    ├── UnsupportedError(NotImplementedError)  a feature of another package that bpejit lacks
-    ├── OutputError(OSError)            a file that could not be written
-    └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
-
-    BpejitWarning(UserWarning)          a result that differs from the request
-
 Each message states what happened (with path and line), what was found, what was expected, and what to do. It names arguments
 of Python functions: at the beginning as in "dtype is 'int8'; expected ...", elsewhere as in "give `dtype=`". The commands
 replace these names with the names of their options.

@@ -315,6 +315,11 @@ class Model:
             return self.tokens.find(token)
         return self.ids.get(token)
 
+    def bytes_of(self, number: int) -> bytes | None:
+        """Return the bytes of the token with an id, ordinary or special, or None."""
+        found = self.tokens.get(number)
+        return found if found is not None else self.special_vocab.get(number, self.unused_tokens.get(number))
+
     @cached_property
     def special_vocab(self) -> Mapping[int, bytes]:
         """Bytes of each special token by id."""

@@ -409,10 +409,7 @@ class Tokenizer:
             If the vocabulary has no token with this id.
         """
         token_id = id if type(id) is int else arguments.whole_number("id", id)
-        model = self.model
-        found = model.tokens.get(token_id)
-        if found is None:
-            found = model.special_vocab.get(token_id, model.unused_tokens.get(token_id))
+        found = self.model.bytes_of(token_id)
         if found is None:
             raise TokenIdError(
                 f"id is {shorten(token_id)}, which the vocabulary does not have; expected the id of a token, less than "

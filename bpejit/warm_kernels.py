@@ -55,9 +55,16 @@ def warmup(part: str | None = None, *, progress: Progress | bool | None = None) 
                 report("compile", min(done, expected) if expected else done, expected or None, "kernels")
 
             listening.callback(on_compile(tell))
-        for name, run in (("training", _warm_training), ("encoding", _warm_encoding), ("others", _warm_others)):
-            if part in (None, name):
-                run()
+        if part in (None, "training"):
+            from bpejit.training.model_learning import warm_learning
+
+            warm_learning()
+        if part in (None, "encoding"):
+            from bpejit.encoding.codec import warm_encoding
+
+            warm_encoding()
+        if part in (None, "others"):
+            _warm_others()
     if part is None:
         cache.mark()
     return compiled(), time.perf_counter() - begun
@@ -123,18 +130,6 @@ def compiling_meanwhile(part: str, waiting: Callable[[], object] = lambda: None)
     finally:
         process.kill()
         process.wait()
-
-
-def _warm_training() -> None:
-    from bpejit.training.model_learning import warm_learning
-
-    warm_learning()
-
-
-def _warm_encoding() -> None:
-    from bpejit.encoding.codec import warm_encoding
-
-    warm_encoding()
 
 
 def _warm_others() -> None:

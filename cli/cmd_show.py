@@ -106,7 +106,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
 
 def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
-    from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes, written
+    from bpejit.inspection.token_rows import MergeTracer, pretokens, written
     from bpejit.inspection.vocabulary_measures import words_of_tokens
 
     words, ids_of = words_of_tokens(codec.model), codec.model.ids
@@ -120,7 +120,7 @@ def _trace(codec: Codec, data: bytes) -> list[dict[str, Any]]:
         for step in tracer.steps(piece):
             n_words = 1 if words is None else int(words.words[ids_of[step.result]])
             steps.append({"rank": step.rank, "token": step.result, "words": n_words, "result": step.tokens})
-        result = [token_bytes(codec.model, number) for number in ids.tolist()]
+        result = [codec.model.bytes_of(number) for number in ids.tolist()]
         symbols = tracer.symbols(piece)
         traced.append({"pretoken": written(piece, codec.model), "symbols": symbols, "steps": steps, "result": result})
     return traced

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from bpejit.arrays import HUGE_PAGE_BYTES, aligned_empty, huge_page_zeros, retained_empty, touch_pages
+from bpejit.arrays import HUGE_PAGE_BYTES, huge_page_zeros, retained_empty, touch_pages
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
@@ -37,14 +37,6 @@ def test_touch_pages(size):
     array = np.zeros(size, [("key", np.uint64), ("count", np.uint32)])
     assert touch_pages(array) is array
     assert not array.view(np.uint8).any()
-
-
-@pytest.mark.parametrize("size", [1, 100, 1 << 19])
-def test_aligned_empty(size):
-    arrays = [aligned_empty(size) for _ in range(5)]
-    assert {(array.size, array.dtype, array.ctypes.data % 64, array.flags.carray) for array in arrays} == {
-        (size, np.dtype(np.uint8), 0, True)
-    }
 
 
 @pytest.mark.parametrize("size", [0, 5, 1 << 18, 5_000_000, 9_000_000])

@@ -61,11 +61,18 @@ def render_chats(
     """
     with _template_errors():
         compiled = _compile(arguments.string("chat_template", template))
-        common = {
-            "tools": None if tools is None else [_plain(_checked_tool(tool)) for tool in tools],
-            "documents": None if documents is None else [_plain(_checked_document(document)) for document in documents],
-            "add_generation_prompt": add_generation_prompt,
-        }
+        for tool in tools or ():
+            if not isinstance(tool, dict):
+                raise UnsupportedError(
+                    f"a tool is {shorten(tool)}; expected a JSON schema as a dict: make one with "
+                    "transformers.utils.get_json_schema"
+                )
+        for document in documents or ():
+            if not isinstance(document, dict):
+                raise OptionError(f"a document is {shorten(document)}; expected a dict with 'title' and 'text': pass one")
+        given = {"tools": tools, "documents": documents}
+        common = _plain({name: value if value is None else list(value) for name, value in given.items()})
+        common["add_generation_prompt"] = add_generation_prompt
         variables = _plain(dict(variables))
         key = continue_final_message if isinstance(continue_final_message, str) else "content"
         rendered = []
@@ -101,20 +108,6 @@ def _message(message: Any) -> dict[str, Any]:
         )
     reasoning = next((plain[name] for name in _REASONING if plain.get(name) is not None), None)
     return plain if reasoning is None else {"thinking": reasoning, **plain, "reasoning_content": reasoning}
-
-
-def _checked_tool(tool: Any) -> Any:
-    if not isinstance(tool, dict):
-        raise UnsupportedError(
-            f"a tool is {shorten(tool)}; expected a JSON schema as a dict: make one with transformers.utils.get_json_schema"
-        )
-    return tool
-
-
-def _checked_document(document: Any) -> Any:
-    if not isinstance(document, dict):
-        raise OptionError(f"a document is {shorten(document)}; expected a dict with 'title' and 'text': pass one")
-    return document
 
 
 def _mark_final(messages: list[dict[str, Any]], key: str, template: str) -> str:

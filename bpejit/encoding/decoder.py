@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch, aligned_empty, lengths_of, starts_of
+from bpejit.arrays import Array, EncodedBatch, lengths_of, starts_of
 from bpejit.encoding.encoder_tables import check_ids, make_decoder
 from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
@@ -178,8 +178,8 @@ class Decoder:
         block_ids = min(block_ids, BLOCK_IDS)
         piece_bytes = min(block_ids * decoding.SLOT_BYTES, piece_bytes)
         # An output is full when it has at least `piece_bytes` and no room for any token.
-        sizes = [piece_bytes + self.longest + decoding.SLOT_BYTES] * n_buffers
-        outputs = itertools.cycle([*map(aligned_empty, sizes)])
+        size = piece_bytes + self.longest + decoding.SLOT_BYTES
+        outputs = itertools.cycle([np.empty(size, np.uint8) for _ in range(n_buffers)])
         out = next(outputs)
         buffer = np.empty(block_ids, np.int64)
         state = np.zeros(2, np.int64)

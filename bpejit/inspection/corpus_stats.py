@@ -20,7 +20,6 @@ from bpejit.inspection.token_counts import (
     given_inputs,
     text_figures,
 )
-from bpejit.inspection.token_rows import token_bytes
 from bpejit.inspection.vocabulary_measures import TokenProperties, superword_figures, token_properties
 from bpejit.model import Model
 from bpejit.options import takes
@@ -155,7 +154,7 @@ def corpus_stats(model: Model, found: InputCounts, *, n_shown: int = 10) -> Row:
     def listed(ids: Array) -> list[Row]:
         rows = []
         for number in ids.tolist():
-            token = token_bytes(model, number)
+            token = model.bytes_of(number) or b""
             rows.append({"id": number, "token": token, "bytes": len(token), "count": int(dense[number])})
         return rows
 

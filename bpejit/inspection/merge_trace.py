@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from rich.cells import cell_len
+
 from bpejit.inspection.report_page import filled_page, page_file
-from bpejit.inspection.tables import display_width
 from bpejit.inspection.token_rows import HUES, SEPARATOR
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.progress_bar import counted
@@ -174,7 +175,7 @@ def plain_line(label: str, items: Sequence[Item], mark: str) -> str:
 def _fitting(item: Item, mark: str) -> Item:
     """Return a word as it has space in a line: with all of its tokens, or the first ones and dots."""
     fitting, kept = item, min(len(item.tokens), WIDTH)
-    while kept > 1 and display_width(fitting.plain(mark)) > WIDTH:
+    while kept > 1 and cell_len(fitting.plain(mark)) > WIDTH:
         kept -= 1
         fitting = item._replace(tokens=item.tokens[:kept], after=f" ...{item.after}")
     return fitting
@@ -187,7 +188,7 @@ def _wrapped(items: list[Item], mark: str) -> Iterator[list[Item]]:
         return
     line: list[Item] = []
     for item in items:
-        width = display_width(plain_line("", [*line, item], mark))
+        width = cell_len(plain_line("", [*line, item], mark))
         if line and width > LABEL_WIDTH + WIDTH:
             yield line
             line = []

@@ -23,7 +23,7 @@ from bpejit.inspection.corpus_stats import corpus_stats
 from bpejit.inspection.names import short_names
 from bpejit.inspection.tables import Row
 from bpejit.inspection.token_counts import InputCounts
-from bpejit.inspection.token_rows import HUES, TokenRow, html_tokens, token_bytes, token_rows
+from bpejit.inspection.token_rows import HUES, TokenRow, html_tokens, token_rows
 from bpejit.inspection.visible_text import plain, plain_text, shown, spaces_or
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
@@ -78,7 +78,7 @@ def pack_arrays(
         significance, which compresses better. `pool` and `lengths` have the bytes of tokens that are not merged from others.
         `other0` has the ids of the tokens that the first of `others` has too, which `shared0` marks.
     """
-    tokens = [token_bytes(model, number) for number in range(model.vocab_size)]
+    tokens = [model.bytes_of(number) or b"" for number in range(model.vocab_size)]
     single = [b"" if left >= 0 else token for token, left in zip(tokens, parts.left.tolist(), strict=True)]
     arrays: dict[str, tuple[str, Array]] = {
         "pool": ("u1", np.frombuffer(b"".join(single), np.uint8)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.cells import cell_len
 
 from bpejit.errors import UnsupportedError, visible
 from bpejit.extras import import_extra
@@ -55,16 +56,6 @@ def cell(row: Row, field: str) -> str:
     return percent(value) if field.endswith("share") else figure(value)
 
 
-def display_width(text: str) -> int:
-    """Return the number of columns of a text on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.category(character) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )
-
-
 def shown_name(name: str, longest: int = 60) -> str:
     """Return the name of a file or a label with escapes, and only its end if it is long."""
     text = visible(name)
@@ -107,11 +98,11 @@ class Table(NamedTuple):
         if self.title:
             yield self.title
         cells = [list(map(figure, row)) for row in self.rows]
-        widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+        widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             parts = []
             for index, (text, width) in enumerate(zip(row, widths, strict=True)):
-                blank = " " * (width - display_width(text))
+                blank = " " * (width - cell_len(text))
                 parts.append(text + blank if index in self.left else blank + text)
             yield "  ".join(parts).rstrip()
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from bpejit import arguments
 from bpejit.arrays import Array, padded_text
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import Model, special_bytes
@@ -68,19 +69,19 @@ class MergeTracer:
         """Return what a pre-token begins as: bytes, or characters with what stands for those that are unknown."""
         symbols = self._model.symbols
         if symbols is None:
-            return [pretoken[index : index + 1] for index in range(len(pretoken))]
+            return _bytes_of(pretoken)
         plain = pretoken.removesuffix(_WORD_END) if symbols.word_end else pretoken
         codec = "utf-8" if symbols.characters else "latin-1"
         found = [character.encode(codec, "surrogateescape") for character in plain.decode(codec, "surrogateescape")]
         if plain != pretoken and found:
             found[-1] += symbols.word_end.encode()
-        unknown = None if symbols.unknown is None else token_bytes(self._model, symbols.unknown)
+        unknown = None if symbols.unknown is None else self._model.bytes_of(symbols.unknown)
         tokens: list[bytes] = []
         for symbol in found:
             if symbol in self._model.ids:
                 tokens.append(symbol)
             elif symbols.byte_ids:
-                tokens += [symbol[index : index + 1] for index in range(len(symbol))]
+                tokens += _bytes_of(symbol)
             elif unknown is not None and not (symbols.fuses_unknown and tokens[-1:] == [unknown]):
                 tokens.append(unknown)
         return tokens
@@ -106,6 +107,10 @@ class MergeTracer:
         if whole and len(tokens) > 1 and pretoken in self._model.ids:
             return [MergeStep(None, pretoken, (pretoken,))]
         return steps
+
+
+def _bytes_of(data: bytes) -> list[bytes]:
+    return [data[index : index + 1] for index in range(len(data))]
 
 
 class TokenRow(NamedTuple):
@@ -139,15 +144,9 @@ def token_rows(codec: Codec, text: str | bytes) -> list[TokenRow]:
     model = codec.model
     special = model.special_vocab
     return [
-        TokenRow(number, token_bytes(model, number), start, end, char_start, char_end, number in special)
+        TokenRow(number, model.bytes_of(number) or b"", start, end, char_start, char_end, number in special)
         for number, start, end, char_start, char_end in zip(*(column.tolist() for column in columns), strict=True)
     ]
-
-
-def token_bytes(model: Model, number: int) -> bytes:
-    """Return the bytes of the token with an id, ordinary or special; empty for an id that is not in use."""
-    found = model.tokens.get(number)
-    return found if found is not None else model.special_vocab.get(number, model.unused_tokens.get(number, b""))
 
 
 def written(pretoken: bytes, model: Model) -> bytes:
@@ -158,19 +157,14 @@ def written(pretoken: bytes, model: Model) -> bytes:
 
 def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:
     """Yield the pre-tokens of a text, after normalization, and whether each is a special token."""
-    data = encode_utf8(text) if isinstance(text, str) else text
-    splitter = codec.encoder.splitter
+    return _spans(codec.encoder.splitter, encode_utf8(text) if isinstance(text, str) else text)
+
+
+def _spans(splitter: AnySplitter, data: bytes) -> Iterator[tuple[bytes, bool]]:
     if isinstance(splitter, Splitter):
-        yield from _spans(splitter, data)
-        return
-    prepared, ends = splitter.run(data)
-    yield from flagged_spans(prepared, ends)
-
-
-def _spans(splitter: Splitter, data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the spans of a text, and whether each is a special token."""
-    prepared, n_bytes = padded_text(data)
-    yield from flagged_spans(prepared, splitter.split(prepared, n_bytes))
+        prepared, n_bytes = padded_text(data)
+        return flagged_spans(prepared, splitter.split(prepared, n_bytes))
+    return flagged_spans(*splitter.run(data))
 
 
 def flagged_spans(text: Array, ends: Array, first: int = 0) -> Iterator[tuple[bytes, bool]]:
