@@ -370,11 +370,9 @@ def _texts(chunks: Iterator[AnyChunk], n_bytes: int | None) -> list[bytes]:
     for chunk in chunks:
         block = chunk.read(reader)
         n_read += block.n_read
-        start = 0
-        for end in [] if block.ends is None else block.ends.tolist():
-            found.append(block.text[start:end].tobytes())
-            start = end
-        _equal("where the last text of a chunk ends", start, block.cut)
+        texts = block.documents() if block.ends is not None else []
+        _equal("where the last text of a chunk ends", sum(map(len, texts)), block.cut)
+        found += texts
     _equal("the bytes of input of all chunks", n_read, n_bytes)
     return found
 

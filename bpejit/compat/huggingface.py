@@ -518,23 +518,19 @@ def _pair_up(texts: str | Sequence[str], pairs: str | Sequence[str] | None) -> t
     if isinstance(texts, str) and not pairs:
         pairs = None  # as in transformers, an empty second text is ignored
     seconds = None if pairs is None else [pairs] if isinstance(pairs, str) else list(arguments.texts("text_pair", pairs))
-    _check_texts("text", firsts)
-    _check_texts("text_pair", seconds or [])
+    for name, given in (("text", firsts), ("text_pair", seconds or [])):
+        for position, text in enumerate(given):
+            if not isinstance(text, str):
+                raise OptionError(
+                    f"{name} {position} is {shorten(text)}, a {type(text).__name__}; expected a str, or a list of them: "
+                    "pass text, not tokens or ids"
+                )
     if seconds is not None and (isinstance(texts, str) != isinstance(pairs, str) or len(seconds) != len(firsts)):
         raise OptionError(
             f"text has {len(firsts)} texts, and text_pair {len(seconds)}; expected a second text for each: "
             "pass two strings, or two lists of one length"
         )
     return firsts, seconds
-
-
-def _check_texts(name: str, texts: Sequence[Any]) -> None:
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise OptionError(
-                f"{name} {position} is {shorten(text)}, a {type(text).__name__}; expected a str, or a list of them: "
-                "pass text, not tokens or ids"
-            )
 
 
 def _as_lists(values: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array, EncodedBatch, ranges_of, starts_of
 from bpejit.errors import OptionError, UnsupportedError, shorten
+from bpejit.extras import import_extra
 from bpejit.normalization.pipeline_config import Template
 
 
@@ -284,10 +285,7 @@ def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
     arrays = {name: _as_array(name, values, ragged=kind == "np") for name, values in columns.items()}
     if kind == "np":
         return BatchEncoding(arrays)
-    try:
-        import torch  # type: ignore[import-not-found, unused-ignore]
-    except ImportError as cause:
-        raise UnsupportedError("return_tensors is 'pt', and torch is not installed: install it, or choose 'np'") from cause
+    torch = import_extra("torch", "return_tensors='pt'", extra="", error=UnsupportedError)
     return BatchEncoding({name: torch.from_numpy(array) for name, array in arrays.items()})
 
 

@@ -126,51 +126,48 @@ def _truncated(
 ) -> tuple[TokenRows, TokenRows | None]:
     texts = [first] if second is None else [first, second]
     lengths = np.array([np.diff(rows.starts) for rows in texts])
-    simple = second is None and plan.truncation == "longest_first"
-    kept = np.minimum(lengths, capacity) if simple else lengths.copy()
-    for row in [] if simple else np.flatnonzero(lengths.sum(axis=0) > capacity).tolist():
-        n_first, *n_second = lengths[:, row].tolist()
-        counts = truncated_lengths(n_first, n_second[0] if n_second else None, capacity, plan.truncation or "")
-        kept[:, row] = counts[: len(texts)]
+    kept = np.minimum(lengths, capacity)
+    if second is not None:
+        pairs = lengths.T.tolist()
+        counts = [truncated_lengths(one, other, capacity, plan.truncation or "") for one, other in pairs]
+        kept = np.array(counts, np.int64).reshape(-1, 2).T
+    elif plan.truncation == "only_second" and capacity and (lengths > capacity).any():
+        raise OptionError("truncation is 'only_second' without a text_pair; expected a pair of texts: choose another strategy")
     begins = np.zeros_like(kept) if plan.cut_side == "right" else lengths - kept
     first, *others = (rows.select(*chosen) for rows, *chosen in zip(texts, begins, kept, strict=True))
     return first, others[0] if others else None
 
 
-def truncated_lengths(first: int, second: int | None, capacity: int, strategy: str) -> tuple[int, int]:
-    """Return the lengths to which one text or two are truncated, by the rules of `tokenizers`.
+def truncated_lengths(first: int, second: int, capacity: int, strategy: str) -> tuple[int, int]:
+    """Return the lengths to which two texts are truncated, by the rules of `tokenizers`.
 
     Parameters
     ----------
     first, second : int
-        Numbers of tokens of the texts; `second` is None for a single text.
+        Numbers of tokens of the texts.
     capacity : int
         The maximum number of tokens of both.
     strategy : str
         `longest_first`, `only_first` or `only_second`.
     """
-    surplus = first + (second or 0) - capacity
+    surplus = first + second - capacity
     if surplus <= 0:
-        return first, second or 0
+        return first, second
     if capacity == 0:
         return 0, 0
     if strategy == "longest_first":
-        if second is None:
-            return capacity, 0
         short, long = sorted((first, second))
         long = short if short > capacity else max(short, capacity - short)
         if short + long > capacity:
             short, long = capacity // 2, capacity - capacity // 2
         return (short, long) if first <= second else (long, short)
-    if strategy == "only_second" and second is None:
-        raise OptionError("truncation is 'only_second' without a text_pair; expected a pair of texts: choose another strategy")
-    length = first if strategy == "only_first" else second or 0
+    length = first if strategy == "only_first" else second
     if length <= surplus:
         raise OptionError(
             f"truncation {shorten(strategy)} must remove {surplus} tokens of a text that has {length}; expected a longer one: "
             "choose a greater max_length, or truncation='longest_first'"
         )
-    return (first - surplus, second or 0) if strategy == "only_first" else (first, (second or 0) - surplus)
+    return (first - surplus, second) if strategy == "only_first" else (first, second - surplus)
 
 
 def trims(post_processor: Any) -> tuple[bool, ...]:

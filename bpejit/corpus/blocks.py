@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -161,6 +162,11 @@ class Block(NamedTuple):
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
     columns: bytes | None = None
+
+    def documents(self) -> list[bytes]:
+        """Return the bytes of each document, or of the range of a text."""
+        data = self.text[: self.cut].tobytes()
+        return [data[start:stop] for start, stop in pairwise([0, *self.stops.tolist()])]
 
     @property
     def stops(self) -> Array:

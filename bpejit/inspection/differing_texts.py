@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 import numpy as np
 
@@ -41,10 +41,7 @@ def _documents(codec: Codec, source: Source, n_bytes: int) -> Iterator[bytes]:
     rest = n_bytes
     for chunk in chunker.chunks([source]):
         block = chunk.read(reader)
-        data = block.text[: block.cut].tobytes()
-        ends = [block.cut] if block.ends is None else block.ends.tolist()
-        for begin, end in pairwise([0, *ends]):
-            yield data[begin:end]
+        yield from block.documents()
         rest -= block.cut
         if rest <= 0:
             return

@@ -64,7 +64,7 @@ class GivenModel(NamedTuple):
     model: Model
 
 
-class Given(NamedTuple):
+class Study(NamedTuple):
     """What a user gave: tokenizers and their names, the sources of inputs, and the options with which these are counted."""
 
     models: list[GivenModel]
@@ -92,7 +92,7 @@ def given_inputs(
     options: Mapping[str, Any],
     *,
     more_reads: int = 0,
-) -> Iterator[Given]:
+) -> Iterator[Study]:
     """Return a context manager that yields tokenizers and inputs, which can be read once for each of these, and further times.
 
     If they are read more than once, standard input and pipes are copied to temporary files, whose labels are their names, and
@@ -128,7 +128,7 @@ def given_inputs(
                     shutil.copyfileobj(file, target, 1 << 20)
                 all_labels[str(copy)] = source.path
                 found += find_sources([copy], contents)
-        yield Given(models, names, [Codec(entry.model) for entry in models], found, counting)
+        yield Study(models, names, [Codec(entry.model) for entry in models], found, counting)
 
 
 def _given_models(tokenizers: Sequence[AnyTokenizer]) -> list[GivenModel]:

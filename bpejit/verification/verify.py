@@ -208,9 +208,8 @@ def _documents(
         for content in blocks([source]):
             count_block(content)
             if content.ends is not None:
-                bounds = [0, *content.ends.tolist()]
-                for start, stop in pairwise(bounds):
-                    yield source.path, number, content.text[start:stop].tobytes()
+                for document in content.documents():
+                    yield source.path, number, document
                     number += 1
                 continue
             waiting += content.text[: content.cut].tobytes()
