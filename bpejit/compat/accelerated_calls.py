@@ -133,18 +133,16 @@ class Encodings:
 
 
 class Settings(NamedTuple):
-    """The options of a call.
+    """What the options of a call mean for a tokenizer.
 
     Parameters
     ----------
     plan : LengthPlan
     cut, pad : dict, optional
         The arguments of `enable_truncation` and `enable_padding`.
-    add, split, offsets, lengths, verbose : bool
+    add, split : bool
     columns : dict of str to bool
         Whether each of the columns is returned that are not always or never returned.
-    kind : object
-        `return_tensors`.
     """
 
     plan: LengthPlan
@@ -152,11 +150,7 @@ class Settings(NamedTuple):
     pad: dict[str, Any] | None
     add: bool
     split: bool
-    offsets: bool
-    lengths: bool
-    verbose: bool
     columns: dict[str, bool]
-    kind: Any
 
     @classmethod
     def of(cls, tokenizer: Any, options: dict[str, Any]) -> Settings | None:
@@ -184,18 +178,7 @@ class Settings(NamedTuple):
         for name in ("token_type_ids", "attention_mask"):
             wanted = given(f"return_{name}")
             columns[name] = bool(name in tokenizer.model_input_names if wanted is None else wanted)
-        return cls(
-            plan,
-            backend.truncation,
-            backend.padding,
-            add,
-            split,
-            offsets=bool(given("return_offsets_mapping")),
-            lengths=bool(given("return_length")),
-            verbose=bool(given("verbose", True)),
-            columns=columns,
-            kind=given("return_tensors"),
-        )
+        return cls(plan, backend.truncation, backend.padding, add, split, columns)
 
     def padded(self, rows: TokenRows) -> TokenRows:
         """Return the columns that are returned, padded."""
@@ -204,12 +187,6 @@ class Settings(NamedTuple):
             return rows
         fills = {"input_ids": self.pad["pad_id"], "token_type_ids": self.pad["pad_type_id"]}
         return padded_rows(rows, self.plan, {**fills, "attention_mask": 0, "special_tokens_mask": 1})
-
-    def data(self, rows: TokenRows) -> dict[str, Any]:
-        """Return columns as lists, or as what `BatchEncoding` makes tensors of in little time."""
-        kind = getattr(self.kind, "value", self.kind)
-        columns = rows.inputs(kind in ("np", "pt"), self.lengths)
-        return {name: list(column) for name, column in columns.items()} if kind == "pt" else columns
 
 
 class Accelerated:
@@ -273,24 +250,23 @@ class Accelerated:
         if settings is None:
             return "options of other types"
         encoder = engine.encoder._replace(n_threads=_threads())
+        offsets = bool(options.get("return_offsets_mapping"))
         try:
-            rows = encoder.encode(
-                texts,
-                pairs,
-                settings.plan,
-                add=settings.add,
-                offsets=settings.offsets,
-                split=settings.split,
-            )
+            rows = encoder.encode(texts, pairs, settings.plan, add=settings.add, offsets=offsets, split=settings.split)
         except BpejitError as error:
             return f"texts or lengths that raise {type(error).__name__}"
         rows = settings.padded(rows)
-        data = settings.data(rows)
         lengths = np.diff(rows.starts)
         limit = tokenizer.model_max_length
         if lengths.max() > limit:  # the original looks at each row, and warns once
-            getattr(tokenizer, _WARN)(range(lengths[lengths > limit][0]), settings.plan.max_length, settings.verbose)
-        if not batched and settings.kind is None:
+            verbose = bool(options.get("verbose", True))
+            getattr(tokenizer, _WARN)(range(lengths[lengths > limit][0]), settings.plan.max_length, verbose)
+        kind = options.get("return_tensors")
+        package = getattr(kind, "value", kind)
+        data = rows.inputs(package in ("np", "pt"), bool(options.get("return_length")))
+        if package == "pt":  # of lists of arrays, `BatchEncoding` makes tensors in little time
+            data = {name: list(column) for name, column in data.items()}
+        if not batched and kind is None:
             data = {name: column[0] if isinstance(column[0], list) else column for name, column in data.items()}
         batch = list(texts if pairs is None else zip(texts, pairs, strict=True))
 
@@ -303,7 +279,7 @@ class Accelerated:
             self._calls += 1
             self._texts += len(batch)
         n_sequences = 1 if pairs is None else 2
-        return _base_module().BatchEncoding(data, _Pending(make), tensor_type=settings.kind, n_sequences=n_sequences)
+        return _base_module().BatchEncoding(data, _Pending(make), tensor_type=kind, n_sequences=n_sequences)
 
 
 def _base_module() -> Any:

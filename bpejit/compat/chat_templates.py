@@ -27,30 +27,15 @@ def render_chats(
     template: str,
     conversations: Iterable[Any],
     *,
-    tools: Sequence[Any] | None = None,
-    documents: Sequence[Any] | None = None,
-    add_generation_prompt: bool = False,
-    continue_final_message: bool | str = False,
+    tools: Sequence[Any] | None,
+    documents: Sequence[Any] | None,
+    add_generation_prompt: bool,
+    continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> list[str]:
-    """Return the text of each conversation.
+    """Return the text of each conversation; the options are those of `HuggingFaceTokenizer.apply_chat_template`.
 
-    Parameters
-    ----------
-    template : str
-        A Jinja template. It runs in a sandbox, and sees plain JSON types only.
-    conversations : iterable of lists of dict
-        Messages, each with `role` and `content`. Keys whose value is None are left out.
-    tools : list of dict, optional
-        JSON schemas.
-    documents : list of dict, optional
-    add_generation_prompt : bool
-        Passed to the template.
-    continue_final_message : bool or str
-        If True, the text ends with the content of the last message, without what the template writes after it. A string is
-        the key of the message to continue with.
-    variables : dict
-        Further variables of the template.
+    The template runs in a sandbox, and sees plain JSON types only. Keys of messages whose value is None are left out.
 
     Raises
     ------

@@ -15,7 +15,6 @@ from bpejit.compat.chat_templates import render_chats
 from bpejit.compat.model_inputs import (
     UNLIMITED,
     BatchEncoding,
-    LengthPlan,
     Padding,
     Truncation,
     added_ids,
@@ -217,7 +216,7 @@ class HuggingFaceTokenizer(NamedTokens):
             For `is_split_into_words`, `stride`, `return_overflowing_tokens`, and tensors of other packages.
         """
         _refuse(is_split_into_words=is_split_into_words, stride=stride, return_overflowing_tokens=return_overflowing_tokens)
-        plan = self._plan(padding, truncation, max_length, pad_to_multiple_of, padding_side)
+        plan = make_plan(self, padding, truncation, max_length, pad_to_multiple_of, padding_side)
         chosen = {
             "token_type_ids": _or("token_type_ids" in self.model_input_names, return_token_type_ids),
             "attention_mask": _or("attention_mask" in self.model_input_names, return_attention_mask),
@@ -241,14 +240,6 @@ class HuggingFaceTokenizer(NamedTokens):
         if len(results) == 2:
             results[0]["labels"] = results[1]["input_ids"]
         return results[0]
-
-    def _plan(
-        self, padding: Padding, truncation: Truncation, max_length: int | None, multiple: int | None, side: str | None
-    ) -> LengthPlan:
-        side = self.padding_side if side is None else side
-        return make_plan(
-            padding, truncation, max_length, multiple, side, self.truncation_side, self.model_max_length, self.pad_token
-        )
 
     @property
     def _trims(self) -> tuple[bool, ...]:
@@ -311,7 +302,7 @@ class HuggingFaceTokenizer(NamedTokens):
             del fills["attention_mask"]
         elif "attention_mask" not in columns:
             columns["attention_mask"] = [[1] * len(row) for row in rows]
-        plan = self._plan(padding, None, max_length, pad_to_multiple_of, padding_side)
+        plan = make_plan(self, padding, None, max_length, pad_to_multiple_of, padding_side)
         if plan.padding is not None and rows:
             target = padded_length(max(map(len, rows)), plan)
             for name in columns.keys() & fills.keys():

@@ -207,16 +207,15 @@ class LengthPlan(NamedTuple):
 
 
 def make_plan(
+    tokenizer: Any,
     padding: Padding,
     truncation: Truncation,
     max_length: int | None,
     multiple: int | None,
-    side: str,
-    cut_side: str,
-    model_max_length: int,
-    pad_token: str | None,
+    side: str | None,
 ) -> LengthPlan:
-    """Combine the options of a call by the rules of `transformers`."""
+    """Combine the options of a call with the attributes of a tokenizer by the rules of `transformers`."""
+    side = tokenizer.padding_side if side is None else side
     if max_length is not None and padding is False and truncation is None:
         truncation = "longest_first"
     pad = _choice("padding", padding, {True: "longest", False: None, "do_not_pad": None}, ("longest", "max_length"))
@@ -224,11 +223,11 @@ def make_plan(
     cut = _choice("truncation", truncation, {True: "longest_first", False: None, None: None, "do_not_truncate": None}, known)
     _choice("padding_side", side, {}, ("left", "right"))
     if max_length is None and (pad == "max_length" or cut):
-        if model_max_length > _UNLIMITED_FROM:
+        if tokenizer.model_max_length > _UNLIMITED_FROM:
             pad, cut = None if pad == "max_length" else pad, None
         else:
-            max_length = model_max_length
-    if pad and pad_token is None:
+            max_length = tokenizer.model_max_length
+    if pad and tokenizer.pad_token is None:
         raise OptionError(
             "padding needs a padding token, and the tokenizer has none; expected a pad_token: "
             "set `tokenizer.pad_token = tokenizer.eos_token`, or pass pad_token to as_hf"
@@ -238,7 +237,7 @@ def make_plan(
             f"max_length is {max_length} and pad_to_multiple_of {multiple}; expected a max_length that is a multiple "
             "of it, since rows are truncated and padded: choose another"
         )
-    return LengthPlan(pad, cut, max_length, multiple, side, cut_side)
+    return LengthPlan(pad, cut, max_length, multiple, side, tokenizer.truncation_side)
 
 
 def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tuple[str, ...]) -> str | None:

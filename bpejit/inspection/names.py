@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from bpejit.arguments import wrong_type
 from bpejit.corpus.reading_options import ReadingOptions
@@ -12,8 +12,8 @@ from bpejit.options import Option
 from bpejit.progress_bar import counted
 
 
-class Naming(TypedDict, total=False):
-    """How reports name tokenizers."""
+class CountingOptions(ReadingOptions, LocalWork, total=False):
+    """The options of the functions that count tokens."""
 
     names: Annotated[
         tuple[str, ...],
@@ -26,10 +26,6 @@ class Naming(TypedDict, total=False):
             flag="--name",
         ),
     ]
-
-
-class CountingOptions(Naming, ReadingOptions, LocalWork, total=False):
-    """The options of the functions that count tokens."""
 
 
 def tokenizer_names(paths: Sequence[str], names: Sequence[str] = ()) -> list[str]:
