@@ -23,6 +23,7 @@ from bpejit.errors import (
     TokenFileError,
     TokenIdError,
     TokenizerFormatError,
+    UnsupportedError,
     shorten,
 )
 from bpejit.formats.any_format import load_model
@@ -1129,9 +1130,12 @@ class Tokenizer:
         UnsupportedError
             If llguidance is not installed, or the text of ids is not the bytes of their tokens.
         """
-        from bpejit.compat.grammars import make_llguidance
+        from bpejit.compat.grammars import GrammarTokenizer
+        from bpejit.extras import import_extra
 
-        return make_llguidance(self._codec, eos_token=arguments.optional_string("eos_token", eos_token), **options)
+        llguidance = import_extra("llguidance", "the tokenizer of llguidance", extra="", error=UnsupportedError)
+        tokenizer = GrammarTokenizer(self._codec, eos_token=arguments.optional_string("eos_token", eos_token))
+        return llguidance.LLTokenizer(llguidance.TokenizerWrapper(tokenizer), **options)
 
     def token_bytes(self, *, special_mark: bytes = b"") -> list[bytes]:
         r"""Return the bytes that each id is decoded to, for engines that walk through the vocabulary.

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
@@ -20,59 +21,42 @@ _LEFT_OUT = ("tokenizer_class", "auto_map", "add_bos_token", "add_eos_token")
 SIDES = ("padding_side", "truncation_side")
 
 
+_setting = partial(Option, None, section="For transformers")
+
+
 class TransformersSettings(TypedDict, total=False):
     """Settings for `transformers` that training and saving take."""
 
     bos_token: Annotated[
         str | None,
-        Option(
-            None,
-            "",
-            "Special token at the start of a text, for transformers; added if missing.",
-            metavar="TEXT",
-            section="For transformers",
-        ),
+        _setting("", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
     ]
     eos_token: Annotated[
-        str | None,
-        Option(
-            None,
-            "",
-            "Special token at the end of a text.",
-            metavar="TEXT",
-            shown="<|endoftext|> if present",
-            section="For transformers",
-        ),
+        str | None, _setting("", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present")
     ]
     pad_token: Annotated[
         str | None,
-        Option(
-            None,
+        _setting(
             """Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
             `eos_token` is `<|endoftext|>`, if that is a special token.""",
             "Special token for padding.",
             metavar="TEXT",
-            section="For transformers",
         ),
     ]
     model_max_length: Annotated[
         int | None,
-        Option(
-            None,
+        _setting(
             """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
             the tokens above; it does not change any id.""",
             "Longest input of the model in tokens, for transformers.",
-            section="For transformers",
         ),
     ]
     chat_template: Annotated[
         str | None,
-        Option(
-            None,
+        _setting(
             "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
             "Jinja template that formats a conversation, for transformers.",
             metavar="FILE",
-            section="For transformers",
         ),
     ]
 

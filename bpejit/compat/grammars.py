@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from bpejit.encoding.codec import Codec
 from bpejit.errors import SpecialTokenError, UnsupportedError, shorten
-from bpejit.extras import import_extra
 from bpejit.model import special_bytes
 
 SPECIAL_MARK = b"\xff"
@@ -148,10 +146,3 @@ class GrammarTokenizer:
             ids.append(self._numbers[data[:size]])
             data = data[size:]
         return ids
-
-
-def make_llguidance(codec: Codec, *, eos_token: str | None = None, **options: Any) -> Any:
-    """Return a tokenizer for llguidance; see `Tokenizer.as_llguidance`."""
-    llguidance = import_extra("llguidance", "the tokenizer of llguidance", extra="", error=UnsupportedError)
-    tokenizer = GrammarTokenizer(codec, eos_token=eos_token)
-    return llguidance.LLTokenizer(llguidance.TokenizerWrapper(tokenizer), **options)
