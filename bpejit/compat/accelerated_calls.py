@@ -250,7 +250,7 @@ class Accelerated:
         if settings is None:
             return "options of other types"
         encoder = engine.encoder._replace(n_threads=_threads())
-        offsets = bool(options.get("return_offsets_mapping"))
+        offsets = options.get("return_offsets_mapping", False)
         try:
             rows = encoder.encode(texts, pairs, settings.plan, add=settings.add, offsets=offsets, split=settings.split)
         except BpejitError as error:
@@ -259,11 +259,11 @@ class Accelerated:
         lengths = np.diff(rows.starts)
         limit = tokenizer.model_max_length
         if lengths.max() > limit:  # the original looks at each row, and warns once
-            verbose = bool(options.get("verbose", True))
+            verbose = options.get("verbose", True)
             getattr(tokenizer, _WARN)(range(lengths[lengths > limit][0]), settings.plan.max_length, verbose)
         kind = options.get("return_tensors")
         package = getattr(kind, "value", kind)
-        data = rows.inputs(package in ("np", "pt"), bool(options.get("return_length")))
+        data = rows.inputs(package in ("np", "pt"), options.get("return_length", False))
         if package == "pt":  # of lists of arrays, `BatchEncoding` makes tensors in little time
             data = {name: list(column) for name, column in data.items()}
         if not batched and kind is None:

@@ -92,7 +92,7 @@ class HuggingFaceTokenizer(NamedTokens):
         config = replace(config, **{name: value for name, value in settings.items() if value is not None})
         for name in NAMED:
             setattr(self, name, getattr(config, name))
-        self.extra_special_tokens = list(config.extra_special_tokens or ())
+        self.extra_special_tokens = config.extra_special_tokens or []
         self._template = template
         self.add_bos_token, self.add_eos_token = add_bos_token, add_eos_token
         if template and (add_bos_token or add_eos_token):
