@@ -394,8 +394,9 @@ class Model:
 
         def add(strings: Iterable[bytes] | ByteStrings, numbers: Sequence[int] | Array = ()) -> None:
             packed = strings if isinstance(strings, ByteStrings) else ByteStrings.from_list(list(strings))
-            words = [np.uint64(len(packed))], np.diff(packed.starts).astype(np.uint64), np.array(numbers, dtype=np.uint64)
-            digest.update(np.concatenate(words).astype("<u8").tobytes())
+            lengths = np.diff(packed.starts)
+            for words in ([len(packed)], lengths, numbers):
+                digest.update(np.array(words, dtype="<u8").tobytes())
             digest.update(packed.pool.data)
 
         add(stage.encode("utf-8", "surrogatepass") for stage in stages_of(pattern_source(self.pattern)))

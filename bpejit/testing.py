@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import tokenfiles
-from bpejit.arrays import Array
+from bpejit.arrays import Array, lengths_of, starts_of
 from bpejit.corpus import registry as input_formats
 from bpejit.corpus.base import InputFormat
 from bpejit.corpus.blocks import AnyChunk, ChunkReader
@@ -242,7 +242,8 @@ def _check_damage(name: str) -> None:
         write_documents(name, path, right)
         before = _contents(path.parent)
         described = Path(form.files(path)[-1]).name
-        for what, documents in (("ids", [[1, 2], [], [3], [4, 5, 7]]), ("borders", [[1], [2], [3], [4, 5, 6]])):
+        wrong = {"ids": [[1, 2], [], [3], [4, 5, 7]], "borders": [[1], [2], [3], [4, 5, 6]]}
+        for what, documents in wrong.items():
             write_documents(name, other, documents, overwrite=True)
             for file, content in _contents(other.parent).items():
                 path.with_name(file).write_bytes(before[file] if file == described else content)
@@ -439,4 +440,4 @@ def write_examples_file(form: str, features: dict[str, tuple[Array, Array]], blo
 
 def _lists(rows: Sequence[Sequence[int]]) -> tuple[Array, Array]:
     numbers = np.array([number for row in rows for number in row], np.int64)
-    return numbers, np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return numbers, starts_of(lengths_of(rows))

@@ -174,10 +174,10 @@ class Settings(NamedTuple):
         side = tokenizer.padding_side if side is None else side
         names = [None if one.value.startswith("do_not") else one.value for one in (padding, truncation)]
         plan = LengthPlan(names[0], names[1], limit, multiple, side, tokenizer.truncation_side)
-        columns = {"special_tokens_mask": bool(given("return_special_tokens_mask"))}
+        columns = {"special_tokens_mask": given("return_special_tokens_mask", False)}
         for name in ("token_type_ids", "attention_mask"):
             wanted = given(f"return_{name}")
-            columns[name] = bool(name in tokenizer.model_input_names if wanted is None else wanted)
+            columns[name] = name in tokenizer.model_input_names if wanted is None else wanted
         return cls(plan, backend.truncation, backend.padding, add, split, columns)
 
     def padded(self, rows: TokenRows) -> TokenRows:

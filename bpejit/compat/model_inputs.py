@@ -124,8 +124,10 @@ def apply_template(template: Template, first: TokenRows, second: TokenRows | Non
     none = np.zeros(first.starts.size - 1, np.int64)
     texts = {"A": first, "B": second or first.select(none, none)}
     lengths = [none + len(item.ids or ()) if item.text is None else np.diff(texts[item.text].starts) for item in items]
-    which = _parts_of(lengths) if len(items) > 1 else np.zeros(int(sum(lengths, none).sum()), np.uint8)
-    columns = {name: np.zeros((which.size, *column.shape[1:]), column.dtype) for name, column in first.columns.items()}
+    which = _parts_of(lengths) if items else np.zeros(0, np.uint8)
+    columns = {}
+    for name, column in first.columns.items():
+        columns[name] = np.zeros((which.size, *column.shape[1:]), column.dtype)
     for index, item in enumerate(items):
         if item.text is None:
             columns["input_ids"][which == index] = np.tile(np.array(item.ids, np.uint32), none.size)
@@ -157,8 +159,8 @@ def _parts_of(lengths: Sequence[Array]) -> Array:
     lengths : sequence of int64 [rows]
         The length of each part of a row.
     """
-    rows = len(lengths[0]) if lengths else 0
-    return np.repeat(np.tile(np.arange(len(lengths), dtype=np.uint8), rows), np.stack(lengths, axis=1).ravel())
+    parts = np.tile(np.arange(len(lengths), dtype=np.uint8), lengths[0].size)
+    return np.repeat(parts, np.stack(lengths, axis=1).ravel())
 
 
 # ---- lengths

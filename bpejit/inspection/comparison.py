@@ -141,7 +141,7 @@ def _compared_groups(counts: Sequence[InputCounts]) -> list[Row]:
     """Return the numbers of tokens of each file or label and of the whole text, with two tokenizers, and their ratios."""
     if not counts:
         return []
-    first, second = ({**of.groups, "total": of.total} for of in counts)
+    first, second = (of.rows for of in counts)
     rows = []
     for (name, ours), theirs in zip(first.items(), second.values(), strict=True):
         ratio = ours.total / theirs.total if theirs.total else None
@@ -180,8 +180,9 @@ def _compared_tables(
         yield Table.of(found["ranks"], fields, ("rank", titles[0], "rank in B", titles[1], "rank in A"), left=range(5))
     if groups:
         heads = ("text", "bytes", *(f"tokens of {title}" for title in titles), "ratio")
-        shown_rows = groups if len(groups) > 2 else groups[:1]
-        yield Table([heads, *((shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in shown_rows)])
+        chosen = groups if len(groups) > 2 else groups[:1]
+        cells = [(shown_name(row["name"]), row["bytes"], *row["tokens"], row["ratio"]) for row in chosen]
+        yield Table([heads, *cells])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

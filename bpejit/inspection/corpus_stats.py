@@ -258,7 +258,7 @@ def stats(
     with given_inputs([tokenizer, *others], inputs, labels, options) as given:
         found = count_inputs(given.codecs[0], given.sources, by_script=scripts, **given.counting)
         counts = given.count_each(1, stage="against")
-        compared = [[*(group.total for group in of.groups.values()), of.total.total] for of in counts]
+        compared = [[row.total for row in of.rows.values()] for of in counts]
     first, *models = given.models
     figures = corpus_stats(first.model, found, n_shown=n_shown)
     rows: list[Row] = [*figures["groups"], {"name": "total", **figures["total"]}]
@@ -266,7 +266,8 @@ def stats(
     ratios: list[list[object]] = [[shown_name(row["name"])] for row in rows]
     heads = [f"tokens{f' of {shown_name(given.names[0], 30)}' if options['names'] else ''} relative to"]
     against_fields = []
-    for number, (other, name, tokens) in enumerate(zip(models, given.names[1:], compared, strict=True), start=1):
+    of_others = zip(models, given.names[1:], compared, strict=True)
+    for number, (other, name, tokens) in enumerate(of_others, start=1):
         heads.append(shown_name(name if number < len(options["names"]) else other.path, 40))
         for row, ratio, n in zip(frame, ratios, tokens, strict=True):
             row[f"tokens of {name}"] = n

@@ -217,8 +217,12 @@ def page_figures(models: Mapping[str, Model], counts: Mapping[str, Array], stats
         "stats": [_shown_stats(of) for of in stats],
         "texts": list(map(plain, texts)),
         "frequent": [(spaces_or(row["token"], plain_text), row["count"]) for row in frequent],
-        "curves": {name: [(x.tolist(), y.round(4).tolist()) for x, y in points] for name, points in curves.items()},
+        "curves": {name: list(map(_coordinates, points)) for name, points in curves.items()},
     }
+
+
+def _coordinates(points: tuple[Array, Array]) -> list[list[float]]:
+    return [of.round(4).tolist() for of in points]
 
 
 def _vocabulary(model: Model, first: Model) -> Row:

@@ -226,6 +226,11 @@ class InputCounts:
     scripts: list[Row] = field(default_factory=list)
     skipped: Skipped = NOTHING_SKIPPED
 
+    @property
+    def rows(self) -> dict[str, TokenCounts]:
+        """The groups, and then the `total`."""
+        return {**self.groups, "total": self.total}
+
 
 class ChunkTokens(NamedTuple):
     """The tokens of one chunk, of which `n_read` bytes were read.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, lengths_of, padded_text
+from bpejit.arrays import Array, ByteStrings, lengths_of, padded_text, starts_of
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder_tables import first_superword
 from bpejit.encoding.symbol_tables import marked
@@ -81,9 +81,8 @@ def token_properties(model: Model) -> TokenProperties:
     sizes = lengths_of(vocab.values())
     lengths[ids] = sizes
     pool = np.frombuffer(b"".join(vocab.values()), np.uint8)
-    heads = np.concatenate([[0], np.cumsum((pool & 0xC0) != 0x80)])
-    stops = np.cumsum(sizes)
-    characters[ids] = heads[stops] - heads[stops - sizes]
+    heads = starts_of((pool & 0xC0) != 0x80)
+    characters[ids] = np.diff(heads[starts_of(sizes)])
     partial[ids] = [not is_utf8(token) for token in vocab.values()]
     special[list(model.special_tokens.values())] = True
     return TokenProperties(lengths, characters, partial, special)
@@ -145,7 +144,7 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
             uses[left[token]] += n_uses
             uses[right[token]] += n_uses
     applied = np.array([uses[token] for token in order], np.int64)
-    tokens = int(counts.sum()) + int(applied.sum()) - np.concatenate([[0], np.cumsum(applied)])
+    tokens = int(counts.sum()) + int(applied.sum()) - starts_of(applied)
     first = len(model.tokens) - parts.order.size
     return first + np.arange(parts.order.size + 1), tokens
 
@@ -172,7 +171,7 @@ def length_points(model: Model) -> tuple[Array, Array]:
 def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
     """Return at most `MOST_POINTS` of some points, evenly spaced on a logarithmic scale, with the first and the last."""
     if x.size > 1:
-        at = np.unique(np.concatenate([[0], np.geomspace(1, x.size, MOST_POINTS).astype(np.int64) - 1]))
+        at = np.unique(np.geomspace(1, x.size, MOST_POINTS).astype(np.int64)) - 1
         return x[at], y[at]
     return x, y
 
@@ -236,11 +235,13 @@ def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Arr
         return numbers[[ids.tolist() != [number] for number, ids in zip(texts, alone, strict=True)]]
     batch = codec.encode_batch(list(texts.values()), 1, None, ())
     single = np.diff(batch.starts) == 1
-    found = single & (batch.ids[np.minimum(batch.starts[:-1], max(batch.ids.size - 1, 0))] == numbers)
+    firsts = np.append(batch.ids, 0)[batch.starts[:-1]]
+    found = single & (firsts == numbers)
     unknown = np.flatnonzero(~found & partial[numbers])
     if unknown.size:
+        pieces = [texts[number] for number in numbers[unknown].tolist()]
         with codec.workspace() as workspace:
-            merged = codec.encoder.encode_pretokens([texts[number] for number in numbers[unknown].tolist()], workspace)
+            merged = codec.encoder.encode_pretokens(pieces, workspace)
         found[unknown] = [ids.size == 1 for ids in merged]
     unreachable: Array = numbers[~found]
     return unreachable

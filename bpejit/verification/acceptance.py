@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from os.path import commonprefix
 from pathlib import Path
 from typing import Literal
 
@@ -90,7 +91,8 @@ def sample_texts(model: Model, *, special_tokens: bool = True) -> list[str]:
     tokens = [token for _, token in sorted(model.tokens.items())]
     step = max(1, len(tokens) // 4000)
     chosen = [token.decode("utf-8", "ignore") for token in tokens[::step]]
-    texts = [*SAMPLES, *("".join(chosen[at : at + 100]) for at in range(0, len(chosen), 100))]
+    joined = ("".join(chosen[at : at + 100]) for at in range(0, len(chosen), 100))
+    texts = [*SAMPLES, *joined]
     if special_tokens:
         texts += [f"a {text} b{text}{text}\n" for text in islice(model.special_tokens, 50)]
     return texts
@@ -172,10 +174,7 @@ def _reading(
 
 def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> str:
     """Describe the first position at which two lists of ids differ."""
-    same = next(
-        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
-        min(len(ours), len(theirs)),
-    )
+    same = len(commonprefix([ours, theirs]))  # noqa: RUF071 - of lists
     vocab = model.vocab
     before = b"".join(vocab[token] for token in ours[:same]).decode("utf-8", "ignore")
     rest = text[max(0, len(before) - 4) : len(before) + 12]

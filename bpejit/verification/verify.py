@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -249,12 +250,11 @@ def _describe(
     """Return the first range of bytes with boundaries that both tools have, and different ids inside."""
     vocab = tokenizer.vocab
     sides = [[(int(token), vocab.get(int(token))) for token in ids] for ids in (ours, theirs)]
-    same = 0
-    while same < min(map(len, sides)) and sides[0][same] == sides[1][same]:
-        same += 1
+    same = len(commonprefix(sides))  # noqa: RUF071 - of lists
     start = sum(len(token or b"") for _, token in sides[0][:same])
     sides = [side[same:] for side in sides]
-    ends = [list(accumulate((len(token or b"") for _, token in side), initial=start))[1:] for side in sides]
+    lengths = [[len(token or b"") for _, token in side] for side in sides]
+    ends = [(start + np.cumsum(of_side, dtype=np.int64)).tolist() for of_side in lengths]
     # The length of an unknown id is not known, so the range ends with the document.
     known = all(token is not None for _, token in sides[1])
     common = min(set(ends[0]) & set(ends[1]), default=len(data)) if known else len(data)

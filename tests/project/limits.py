@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_685,
-    "package lines of code": 45_037,
-    "package tokens": 439_562,
+    "package lines": 73_390,
+    "package lines of code": 44_837,
+    "package tokens": 437_610,
     "tokens in a line of code": 9.76,
-    "package modules": 335,
+    "package modules": 333,
     "cli lines": 4_157,
     "cli modules": 19,
     "layers": 21,
