@@ -23,7 +23,7 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
 from bpejit.tokenfiles.base import TokenStream
 from bpejit.tokenfiles.description import ALL_DTYPES, BIN_FORMAT, DTYPES, Description, Dtypes, description_path
-from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
+from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, map_npy, npy_header
 from bpejit.tokenfiles.templates import FileLayout, MappedFormat
 
 
@@ -42,13 +42,14 @@ class NpyFormat(MappedFormat):
 
     def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
         """Read the header."""
-        found, _, position = read_npy_header(path)
+        array = map_npy(path)
+        found = array.dtype
         if found not in ALL_DTYPES.values():
             raise TokenFileError(
                 f"`{path}` contains {found.str} ({found.name}); expected integers of one of {', '.join(ALL_DTYPES)}, "
                 "little-endian: convert the array"
             )
-        return FileLayout(found, position)
+        return FileLayout(found, array.offset)
 
 
 class BinFormat(MappedFormat):

@@ -7,8 +7,10 @@ memory.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -19,7 +21,6 @@ from bpejit.arrays import Array, distinct
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import BATCH_ROWS, COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
@@ -38,15 +39,14 @@ GROUP_BYTES = 1 << 26
 _LONGEST = 2**31 - 1
 
 
-class GroupWriter(TokenFileWriter):
-    """Collect documents, and write them in groups of rows. A document is held in memory until it is complete.
+class RowWriter(TokenFileWriter):
+    """Collect documents, and write them in groups of rows. A document is held in memory until it is complete."""
 
-    A format is a subclass with the methods `_open_rows`, which returns a writer of pyarrow, and `_write_group`.
-    """
+    form: ListColumnFormat
 
     def __init__(
         self,
-        form: TokenFileFormat,
+        form: ListColumnFormat,
         path: StrPath | BinaryIO,
         *,
         pack: int | None = None,
@@ -63,14 +63,13 @@ class GroupWriter(TokenFileWriter):
     def _begin(self) -> None:
         self._parts: list[Array] = []
         self._ends: list[Array] = []
-        self._start = 0
-        self._n_rows = self._n_ends = 0
+        self._start = self._n_rows = 0
+        self._counts: list[int] = []
         lists = {COLUMN: self.dtype} if self._pack is None else {COLUMN: self.dtype, LENGTHS_COLUMN: np.dtype(np.int32)}
-        fields = [self._arrow.field(name, self._kind(np.empty(0, dtype)), nullable=False) for name, dtype in lists.items()]
-        others = () if self._columns is None else self._columns.schema
-        self._schema = self._arrow.schema([*fields, *others])
+        fields = [self._arrow.field(name, self._kind(dtype), nullable=False) for name, dtype in lists.items()]
+        self._schema = self._arrow.schema([*fields, *(() if self._columns is None else self._columns.schema)])
         self._sink = Sink(self._data)
-        self._output = self._open_rows()
+        self._output = self.form.open_rows(self._sink, self._schema)
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         if ids.size:
@@ -86,10 +85,7 @@ class GroupWriter(TokenFileWriter):
         self.left_out = self.n_tokens - self._start
         self.n_tokens = self._start
         self.n_documents = self._n_rows
-        self._close_rows()
-
-    def _close_rows(self) -> None:
-        self._output.close()
+        self.form.close_rows(self._output, self._counts)
 
     def _abandon(self) -> None:
         self._sink.discards = True
@@ -100,80 +96,56 @@ class GroupWriter(TokenFileWriter):
             super()._hash_documents(ends)
 
     def _write_groups(self, *, final: bool) -> None:
+        """Write the groups that are complete; at the end, all rows that are."""
         ids = np.concatenate([np.empty(0, self.dtype), *self._parts])
         ends = np.concatenate([np.empty(0, np.int64), *self._ends])
         begin = self._start
-        (self._write_documents if self._pack is None else self._write_packed)(ids, ends, final=final)
-        self._parts = [ids[self._start - begin :]]
-        self._ends = [ends[self._n_rows - self._n_ends :] if self._pack is None else ends[ends > self._start]]
-        self._n_ends = self._n_rows
-
-    def _write_documents(self, ids: Array, ends: Array, *, final: bool) -> None:
-        begin = self._start
+        row_ends, most = ends, GROUP_ROWS
+        if self._pack is not None:  # whatever documents the ids belong to
+            row_ends, most = np.arange(begin + self._pack, begin + ids.size + 1, self._pack), max(GROUP_TOKENS // self._pack, 1)
         first = 0
-        while first < ends.size:
-            n_rows = 1 + int(np.searchsorted(ends[first:], self._start + GROUP_TOKENS, side="left"))
-            n_rows = min(n_rows, GROUP_ROWS)
+        while first < row_ends.size:
+            n_rows = min(1 + int(np.searchsorted(row_ends[first:], self._start + GROUP_TOKENS, side="left")), most)
             if self._columns is not None:
                 n_rows = self._columns.count_rows(n_rows, GROUP_BYTES)
-            stop = first + n_rows
-            if stop > ends.size and not final:
+            if first + n_rows > row_ends.size and not final:
                 break
-            stop = min(stop, ends.size)
-            offsets = np.concatenate([[self._start], ends[first:stop]]) - self._start
-            if int(offsets[-1]) > _LONGEST:
-                raise TokenFileError(
-                    f"a document of `{self._name}` has {int(np.diff(offsets).max())} ids, and the lists of the format "
-                    f"{self.form.name} have at most {_LONGEST}: divide the document, or choose another format"
-                )
-            self._write_rows(ids[self._start - begin : int(ends[stop - 1]) - begin], {COLUMN: offsets})
-            self._start = int(ends[stop - 1])
-            first = stop
+            rows = row_ends[first : first + n_rows]
+            self._write_rows(ids[self._start - begin : int(rows[-1]) - begin], rows, ends)
+            first += rows.size
+        self._parts = [ids[self._start - begin :]]
+        self._ends = [ends[first:] if self._pack is None else ends[ends > self._start]]
 
-    def _write_packed(self, ids: Array, ends: Array, *, final: bool) -> None:
-        """Write rows of `pack` ids, whatever documents these belong to, with the lengths of the documents in each row."""
-        assert self._pack is not None
-        begin = self._start
-        rows_of_group = max(GROUP_TOKENS // self._pack, 1)
-        while True:
-            n_rows = min((begin + ids.size - self._start) // self._pack, rows_of_group)
-            if n_rows == 0 or (n_rows < rows_of_group and not final):
-                return
-            offsets = np.arange(n_rows + 1) * self._pack
-            row_ends = offsets[1:] + self._start
-            stop = int(row_ends[-1])
-            borders = distinct(np.concatenate([row_ends, ends[(ends > self._start) & (ends < stop)]]))
-            lengths = np.diff(borders, prepend=self._start).astype(np.int32)
-            parts = np.concatenate([[0], np.searchsorted(borders, row_ends) + 1])
+    def _write_rows(self, ids: Array, row_ends: Array, ends: Array) -> None:
+        """Write a group of rows, and in packed ones the lengths of the documents in each row."""
+        offsets = np.concatenate([[self._start], row_ends]) - self._start
+        if int(offsets[-1]) > _LONGEST:
+            raise TokenFileError(
+                f"a document of `{self._name}` has {int(np.diff(offsets).max())} ids, and the lists of the format "
+                f"{self.form.name} have at most {_LONGEST}: divide the document, or choose another format"
+            )
+        lists = [(ids, offsets)]
+        if self._pack is not None:
+            borders = distinct(np.concatenate([row_ends, ends[(ends > self._start) & (ends < row_ends[-1])]]))
             super()._hash_documents(borders)
-            self._write_rows(ids[self._start - begin : stop - begin], {COLUMN: offsets, LENGTHS_COLUMN: parts}, lengths)
-            self._start = stop
-
-    def _write_rows(self, ids: Array, offsets: dict[str, Array], lengths: Array | None = None) -> None:
-        self._n_rows += int(offsets[COLUMN].size) - 1
-        values = {COLUMN: ids} if lengths is None else {COLUMN: ids, LENGTHS_COLUMN: lengths}
+            lengths = np.diff(borders, prepend=self._start).astype(np.int32)
+            lists.append((lengths, np.concatenate([[0], np.searchsorted(borders, row_ends) + 1])))
         with self._hash.updating(np.ascontiguousarray(ids).data):
             arrays = [
                 self._arrow.ListArray.from_arrays(
-                    offsets[name].astype(np.int32), self._arrow.array(found), type=self._kind(found)
+                    positions.astype(np.int32), self._arrow.array(values), type=self._kind(values.dtype)
                 )
-                for name, found in values.items()
+                for values, positions in lists
             ]
             if self._columns is not None:
-                arrays += self._columns.take(int(offsets[COLUMN].size) - 1)
-            self._write_group(arrays, int(ids.size))
+                arrays += self._columns.take(int(row_ends.size))
+            self._output.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._counts.append(int(ids.size))
+        self._n_rows += int(row_ends.size)
+        self._start = int(row_ends[-1])
 
-    def _kind(self, values: Array) -> Any:
-        item = self._arrow.field("item", self._arrow.from_numpy_dtype(values.dtype), nullable=False)
-        return self._arrow.list_(item)
-
-    def _open_rows(self) -> Any:
-        """Return a writer of rows of `_schema` to `_sink`, which has a method `close`."""
-        raise NotImplementedError
-
-    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
-        """Write rows: an array of lists for each column, with `n_tokens` ids."""
-        raise NotImplementedError
+    def _kind(self, dtype: np.dtype[Any]) -> Any:
+        return self._arrow.list_(self._arrow.field("item", self._arrow.from_numpy_dtype(dtype), nullable=False))
 
 
 class ListColumnFormat(DescribedFormat):
@@ -188,6 +160,7 @@ class ListColumnFormat(DescribedFormat):
     states_dtype = True
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)
+    writer_type = RowWriter
     reader_type: ClassVar[type[ListColumnTokens]]
 
     def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> ListColumnTokens:  # noqa: ARG002
@@ -197,17 +170,29 @@ class ListColumnFormat(DescribedFormat):
             raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
         return found
 
+    @abstractmethod
+    def open_rows(self, sink: Sink, schema: Any) -> Any:
+        """Return a writer of pyarrow for record batches."""
 
-class Sink:
-    """An output file for pyarrow, which is an open file that is written from its start."""
+    def close_rows(self, output: Any, counts: list[int]) -> None:  # noqa: ARG002
+        """Complete a file with some numbers of ids in its groups."""
+        output.close()
 
-    closed = False
+
+class Sink(io.RawIOBase):
+    """An output file for pyarrow, which is an open file that is written from its start, and stays open."""
+
     discards = False
     """Ignore what is written, since the file is abandoned."""
 
     def __init__(self, file: Any) -> None:
+        super().__init__()
         self._file = file
         self._n_bytes = 0
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
 
     def write(self, data: Any) -> int:
         """Append bytes."""
@@ -221,12 +206,6 @@ class Sink:
         """Return the number of bytes written."""
         return self._n_bytes
 
-    def flush(self) -> None:
-        """Do nothing: the file is flushed when it is complete."""
-
-    def close(self) -> None:
-        """Do nothing: the file is closed when all files are complete."""
-
 
 _ARROW, _PARQUET = "Arrow file", "Parquet file"
 
@@ -235,16 +214,6 @@ _COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary":
 
 _COUNTS = b"bpejit.tokens"
 """The key of the metadata with the number of ids of each row group, which Parquet itself does not store."""
-
-
-class ArrowTokenWriter(GroupWriter):
-    """Write an Arrow file of ids, with a record batch for each group."""
-
-    def _open_rows(self) -> Any:
-        return self._arrow.ipc.new_file(self._sink, self._schema)
-
-    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:  # noqa: ARG002 - readers count the ids
-        self._output.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
 class ArrowTokens(ListColumnTokens):
@@ -277,25 +246,11 @@ class ArrowFormat(ListColumnFormat):
     suffix = ".arrow"
     other_suffixes = (".feather",)
     magic = b"ARROW1"
-    writer_type = ArrowTokenWriter
     reader_type = ArrowTokens
 
-
-class ParquetTokenWriter(GroupWriter):
-    """Write a Parquet file of ids, compressed with zstd."""
-
-    def _open_rows(self) -> Any:
-        parquet = arrow_module("pyarrow.parquet", f"a {_PARQUET}")
-        self._counts: list[int] = []
-        return parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
-
-    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
-        self._output.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(arrays[0]))
-        self._counts.append(n_tokens)
-
-    def _close_rows(self) -> None:
-        self._output.add_key_value_metadata({_COUNTS: json.dumps(self._counts)})
-        super()._close_rows()
+    def open_rows(self, sink: Sink, schema: Any) -> Any:
+        """Return a writer of an Arrow file, with a record batch for each group."""
+        return arrow_module("pyarrow", f"an {_ARROW}").ipc.new_file(sink, schema)
 
 
 class ParquetTokens(ListColumnTokens):
@@ -335,8 +290,16 @@ class ParquetFormat(ListColumnFormat):
     name = "parquet"
     suffix = ".parquet"
     magic = b"PAR1"
-    writer_type = ParquetTokenWriter
     reader_type = ParquetTokens
+
+    def open_rows(self, sink: Sink, schema: Any) -> Any:
+        """Return a writer of a Parquet file, compressed with zstd."""
+        return arrow_module("pyarrow.parquet", f"a {_PARQUET}").ParquetWriter(sink, schema, **_COMPRESSION)
+
+    def close_rows(self, output: Any, counts: list[int]) -> None:
+        """Complete a file, with the number of ids of each group in its metadata."""
+        output.add_key_value_metadata({_COUNTS: json.dumps(counts)})
+        output.close()
 
     def check_columns(self, schema: Any) -> None:
         """Raise OptionError if Parquet has no types for some of the columns."""

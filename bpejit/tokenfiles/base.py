@@ -164,6 +164,7 @@ class TokenReader(ABC):
             If the borders of documents are not stored, or are wrong.
         """
 
+    @abstractmethod
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of about `size`, each with the ends of the documents that end in it.
 
@@ -178,18 +179,14 @@ class TokenReader(ABC):
         TokenFileError
             If the file cannot be read, became shorter after it was opened, or the borders of documents are wrong.
         """
-        done = 0
-        for ids, ends in self._blocks_with_ends(size):
-            yield ids.copy(), None if ends is None else ends - done
-            done += ids.size
+
+    def _hashed_blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        """Yield all ids like `document_blocks`, with the ends of which the description has a hash."""
+        return self.document_blocks()
 
     @abstractmethod
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
         """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
-
-    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield blocks of a file like `stored_blocks`, with the ends of documents, int64, as positions in the file."""
-        raise NotImplementedError
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
         """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
@@ -225,10 +222,10 @@ class TokenReader(ABC):
         largest = -1
         smallest = done = 0
         report("verify", done, self.n_tokens, "tokens")
-        for ids, ends in self._blocks_with_ends():
+        for ids, ends in self._hashed_blocks():
             of_ids.update(ids.data)
             if ends is not None:
-                of_ends.update(ends.astype(END_DTYPE, copy=False).data)
+                of_ends.update((ends + done).astype(END_DTYPE, copy=False).data)
             largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
             smallest = min(smallest, int(ids.min(initial=0)))
             done += ids.size

@@ -326,15 +326,14 @@ class ListColumnTokens(DividedTokens):
             self._cached = (number, MappedTokens(self.path, ids, None, Borders(self.path, int(ids.size), offsets[1:])))
         return self._cached[1]
 
-    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:  # noqa: ARG002
+    def _hashed_blocks(self) -> Iterator[tuple[Array, Array | None]]:
         with self._reading():
             packed = LENGTHS_COLUMN in self._schema.names
-        done = 0
-        for group in range(self._n_parts):
+        if not packed:
+            yield from self.document_blocks()
+        for group in range(self._n_parts if packed else 0):
             ids, offsets = self._read_group(group)
-            ends = self._part_ends(group, offsets) if packed else offsets[1:]
-            yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), ends + done
-            done += ids.size
+            yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), self._part_ends(group, offsets)
 
     def _part_ends(self, group: int, offsets: Array) -> Array:
         """Return the ends of the documents and parts of documents in the packed rows of a group."""

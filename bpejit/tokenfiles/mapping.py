@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,13 +78,6 @@ HEADER_BYTES = 128
 """Size of a header. NumPy reserves space for 21 digits of the length, so it has the same size for every length."""
 
 
-_READERS: dict[tuple[int, int], Callable[[Any], Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # with other characters in the names of fields, which ids do not have
-}
-
-
 def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
     """Return the header of a file with `length` little-endian numbers, as `numpy.save` writes it."""
     fields = f"{{'descr': '{dtype.newbyteorder('<').str}', 'fortran_order': False, 'shape': ({length},), }}"
@@ -92,42 +85,32 @@ def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
     return NPY_MAGIC + bytes([1, 0]) + size.to_bytes(2, "little") + fields.encode("ascii").ljust(size - 1) + b"\n"
 
 
-def read_npy_header(path: StrPath) -> tuple[np.dtype[Any], int, int]:
-    """Return the dtype, the number of items, and the position of the first item of an `.npy` file.
+def map_npy(path: Path, *, what: str = "token file") -> np.memmap[Any, Any]:
+    """Return the array of an `.npy` file, mapped into memory, read-only.
 
     Raises
     ------
-    OSError
-        If the file cannot be read.
     TokenFileError
-        If it is not a complete `.npy` file with one dimension.
+        If the file cannot be read, or is not a complete `.npy` file with one dimension.
     """
-    problem = ""
-    with Path(path).open("rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            if version not in _READERS:
-                raise ValueError(f"it has version {version[0]}.{version[1]}")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of NumPy and of Python's parser, about headers that are read all the same
-                shape, _, dtype = _READERS[version](file)
-            offset = file.tell()
-        except OSError:
-            raise
-        except Exception as cause:  # what NumPy raises for damaged headers is not documented, such as tokenize.TokenError
-            problem = " ".join(str(cause).split())[:200].rstrip(".") or type(cause).__name__
-        else:
-            size = file.seek(0, 2) - offset
-            if len(shape) != 1:
-                problem = f"it has {len(shape)} dimensions"
-            elif dtype.hasobject or size != shape[0] * dtype.itemsize:
-                problem = f"it has {size} bytes after its header, which announces {shape[0]} numbers of {dtype}"
-    if problem:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of NumPy and of Python's parser, about headers that are read all the same
+            array = np.lib.format.open_memmap(path, mode="r")
+        size = path.stat().st_size - array.offset
+        if array.ndim != 1:
+            raise ValueError(f"it has {array.ndim} dimensions")
+        if size != array.nbytes:
+            raise ValueError(f"it has {size} bytes for {array.size} numbers of {array.dtype}")
+        return array
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what=what) from cause
+    except Exception as cause:  # what NumPy raises for damaged headers is not documented, such as tokenize.TokenError
+        problem = " ".join(str(cause).split())[:200].rstrip(".") or type(cause).__name__
         raise TokenFileError(
-            f"`{path}` is not a complete NumPy file of numbers: {problem}; expected one dimension, as written by `numpy.save`: "
-            "copy the file again, or encode the text again"
-        )
-    return dtype, int(shape[0]), offset
+            f"`{path}` is not a complete NumPy file of numbers: {problem}; expected one dimension, and the bytes after its "
+            "header that this announces, as written by `numpy.save`: copy the file again, or encode the text again"
+        ) from cause
 
 
 _BLOCK = 1 << 16
@@ -249,16 +232,12 @@ def read_document_index(path: Path, n_tokens: int) -> Borders:
     TokenFileError
         If the index is missing or broken, or its first and last number are not 0 and the number of ids.
     """
-    borders = Borders(path, n_tokens)
-    try:
-        dtype, n_starts, offset = read_npy_header(path)
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenFileError, what="document index") from cause
-    if dtype != END_DTYPE or n_starts < 1:
-        raise borders.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
-    starts = np.asarray(map_ids(path, offset + n_starts * END_DTYPE.itemsize, END_DTYPE, offset=offset))
+    starts = np.asarray(map_npy(path, what="document index"))  # no memmap, whose slices take longer
+    borders = Borders(path, n_tokens, starts[1:])
+    if starts.dtype != END_DTYPE or not starts.size:
+        raise borders.broken(f"it has {starts.size} numbers of {starts.dtype}", "at least one of int64")
     first = int(starts[0])
     last = int(starts[-1])
     if first != 0 or last != n_tokens:
         raise borders.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
-    return Borders(path, n_tokens, starts[1:])
+    return borders

@@ -149,8 +149,6 @@ class MappedTokens(TokenReader):
         The content of the description; None if there is none.
     borders : Borders, optional
         The borders of documents; None if they are not stored.
-    offset : int
-        The position of the first id in the file, in bytes.
 
     Raises
     ------
@@ -164,14 +162,12 @@ class MappedTokens(TokenReader):
         ids: npt.NDArray[Any],
         description: Description | None = None,
         borders: Borders | None = None,
-        offset: int = 0,
     ) -> None:
         self.path = path
         self.description = description
         self.dtype = str(ids.dtype.name)
         self.borders = borders
         self._ids = ids
-        self._offset = offset
         self._check_description()
 
     @property
@@ -213,32 +209,32 @@ class MappedTokens(TokenReader):
             yield from (self._ids[start : start + size] for start in range(0, self.n_tokens, size))
             return
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
-        item = self._ids.dtype.itemsize
+        item, offset = self._ids.dtype.itemsize, self._ids.offset
         try:
             with self.path.open("rb") as file:
-                file.seek(self._offset)
+                file.seek(offset)
                 buffer = np.empty(min(size, self.n_tokens) * item, np.uint8).data
                 for start in range(0, self.n_tokens, size):
                     data = buffer[: min(size, self.n_tokens - start) * item]
                     n_bytes = file.readinto(data)
                     if n_bytes != data.nbytes:
                         raise TokenFileError(
-                            f"`{self.path}` ends after {self._offset + start * item + n_bytes} bytes; expected "
-                            f"{self._offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
+                            f"`{self.path}` ends after {offset + start * item + n_bytes} bytes; expected "
+                            f"{offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
                             "it is read"
                         )
                     yield np.frombuffer(data, self._ids.dtype)
         except OSError as cause:
             raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
 
-    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield blocks that are valid until the next one, with the ends of documents as positions in the file."""
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield all ids as new arrays, each with the ends of the documents that end in it."""
         done = 0
         ends = None if self.borders is None else EndReader(self.borders.blocks())
         for ids in self.stored_blocks(size):
-            done += ids.size
             # A document that ends where a block ends belongs to that block.
-            yield ids, None if ends is None else ends.up_to(done)
+            yield ids.copy(), None if ends is None else ends.up_to(done + ids.size) - done
+            done += ids.size
         if ends is not None and done == 0:  # an empty file with empty documents
             yield np.empty(0, self._ids.dtype), ends.up_to(0)
 
@@ -380,7 +376,7 @@ class MappedFormat(DescribedFormat):
         if found.n_tokens is not None:
             MappedTokens(path, ids).check({"n_tokens": found.n_tokens}, found.stated_in)
         borders = self.find_borders(path, fields, int(ids.size)) if found.borders is None else found.borders
-        return MappedTokens(path, ids, fields, borders, found.position)
+        return MappedTokens(path, ids, fields, borders)
 
     def write_others(self, path: Path, fields: Description, ends: Path) -> None:
         """Write the files of a token file of a job except that with the ids, and flush them to disk.
