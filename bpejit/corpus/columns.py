@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from bpejit.corpus.kept_columns import (
     column_of,
     find_column,
     find_name,
-    join_chunks,
+    joined_array,
     keep_rows,
     kept_schema,
     merge_schemas,
@@ -116,41 +117,34 @@ def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> t
     kept : pyarrow.RecordBatch, optional
         The columns to keep, with a row for each document; None if there are none.
     """
-    array = _plain_texts(join_chunks(column_of(table, options.text_column), _plain_texts))
+    array = _plain_texts(column_of(table, options.text_column))
+    rows = np.arange(len(array))
     skipped = NOTHING_SKIPPED
-    n_rows = len(array)
-    rows = None
     if array.null_count:
         is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-        nulls = np.flatnonzero(is_null)
-        rows = np.flatnonzero(~is_null)
-        places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
-        shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
-        if options.strict:
-            raise refuse(shown[0])
-        skipped = Skipped(int(nulls.size), shown)
-        array = array.drop_null()
+        reasons: Iterable[str] = repeat("its text is null")
+        skipped = _skipped(path, rows[is_null] + first_row, reasons, refuse if options.strict else None)
+        rows, array = rows[~is_null], array.drop_null()
     data, ends = _as_arrays(array)
     lengths = np.diff(ends, prepend=0)
-    if lengths.size and int(lengths.max()) > options.max_record:
-        rows = np.arange(n_rows) if rows is None else rows
-        fits = lengths <= options.max_record
-        skipped += _too_large(path, rows[~fits] + first_row + 1, lengths[~fits], options)
-        data = data[np.repeat(fits, lengths)]
-        ends = np.cumsum(lengths[fits])
-        rows = rows[fits]
+    fits = lengths <= options.max_record
+    if not fits.all():
+        reasons = (large_reason(size, options.max_record) for size in lengths[~fits].tolist())
+        skipped += _skipped(path, rows[~fits] + first_row, reasons, None if options.skip_large_records else too_large)
+        data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
     kept = keep_rows(table, options.keep_columns) if options.keep_columns else None
-    if kept is not None and rows is not None:
+    if kept is not None and rows.size < kept.num_rows:
         kept = kept.take(rows)
     return data, ends, skipped, kept
 
 
-def _too_large(path: str, rows: Array, lengths: Array, options: InputOptions) -> Skipped:
-    """Return the records that are too large, or raise CorpusError if they are not skipped."""
-    numbers = zip(rows[:MOST_SHOWN].tolist(), lengths[:MOST_SHOWN].tolist(), strict=True)
-    shown = tuple(SkippedRecord(path, f"row {row}", large_reason(size, options.max_record)) for row, size in numbers)
-    if not options.skip_large_records:
-        raise too_large(shown[0])
+def _skipped(path: str, rows: Array, reasons: Iterable[str], error: Callable[[SkippedRecord], CorpusError] | None) -> Skipped:
+    """Return the records in some rows, counted from 0, or raise an error about the first of them."""
+    shown = tuple(
+        SkippedRecord(path, f"row {row + 1}", reason) for row, reason in zip(rows[:MOST_SHOWN].tolist(), reasons, strict=False)
+    )
+    if error is not None:
+        raise error(shown[0])
     return Skipped(int(rows.size), shown)
 
 
@@ -181,13 +175,11 @@ def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:
         return
     ends = np.cumsum(sum(sizes))
     start = 0
-    while True:
+    while start < ends.size:
         limit = (int(ends[start - 1]) if start else 0) + MOST_DECODED
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
         yield rows if stop - start >= ends.size else rows.slice(start, stop - start)
         start = stop
-        if start >= ends.size:
-            return
 
 
 def _decoded_sizes(column: Any) -> Array | None:
@@ -211,9 +203,9 @@ def longest_values(array: Any) -> int:
 
 
 def _plain_texts(array: Any) -> Any:
-    """Return an array with the values of its dictionary, so that a null among these is null."""
-    array = getattr(array, "storage", array)
-    return array.dictionary_decode() if hasattr(array, "dictionary_decode") else array
+    """Return a column of texts as one array with the values of its dictionary, so that a null among these is null."""
+    storage = getattr(array.type, "storage_type", array.type)
+    return joined_array(array if storage == array.type else array.cast(storage))
 
 
 def batch_chunks(

@@ -6,7 +6,6 @@ JSON is parsed by orjson where it is installed, otherwise by Python's own module
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,6 @@ from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.corpus.sources import Source
-
-MOST_LEVELS = 1024
-"""Number of levels of arrays and objects that orjson reads."""
 
 _JSON_NAME = re.compile(r"\.(?:json|jsonl|ndjson|jsonlines|ldjson|jl)(?![a-z0-9])")
 """A part of a name, such as that of data.jsonl.tmp or data.json-00001."""
@@ -241,21 +237,13 @@ def load_value(line: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it is not valid JSON, or has more than `MOST_LEVELS` levels.
+        If it is not valid JSON, or has too many levels.
     """
-    if line.count(b"[") + line.count(b"{") > MOST_LEVELS and count_levels(line) > MOST_LEVELS:
-        raise ValueError("it has too many levels")
     encoding, decode = _decoder()
-    text = line.decode(encoding(line), "surrogatepass")
     try:
-        return decode(text)
-    except RecursionError:
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(limit + 2 * MOST_LEVELS)
-        try:
-            return decode(text)
-        finally:
-            sys.setrecursionlimit(limit)
+        return decode(line.decode(encoding(line), "surrogatepass"))
+    except RecursionError as cause:
+        raise ValueError("it has too many levels") from cause
 
 
 @cache
@@ -271,21 +259,3 @@ def _whole_number(digits: str) -> int | float:
         return float(digits)
     number = int(digits)
     return number if -(1 << 63) <= number < 1 << 64 else float(digits)
-
-
-def count_levels(line: bytes) -> int:
-    """Return how deep the brackets outside of strings are nested.
-
-    Examples
-    --------
-    >>> count_levels(b'{"[[": [1, [2]]}')
-    3
-    """
-    level = most = 0
-    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', line, re.DOTALL):
-        if found[0] in b"[{":
-            level += 1
-            most = max(most, level)
-        elif found[0] in b"]}":
-            level -= 1
-    return most

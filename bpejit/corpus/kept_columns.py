@@ -216,16 +216,15 @@ def column_of(batch: Any, name: str) -> Any:
     return column
 
 
-def join_chunks(column: Any, plain: Callable[[Any], Any]) -> Any:
-    """Return a chunked array as an array, after `plain` has decoded each chunk; an array is returned as it is."""
-    if not hasattr(column, "chunks"):
-        return column
-    return _arrow().concat_arrays([plain(chunk) for chunk in column.chunks] or [plain(_arrow().array([], column.type))])
+def joined_array(column: Any) -> Any:
+    """Return an array or a chunked array as one array, with the type that `plain_type` returns."""
+    column = plain_array(column)
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def keep_rows(batch: Any, names: Sequence[str]) -> Any:
     """Return some columns of a record batch or a table, as a record batch."""
-    arrays = [plain_array(join_chunks(column_of(batch, name), plain_array)) for name in names]
+    arrays = [joined_array(column_of(batch, name)) for name in names]
     return _arrow().record_batch(arrays, names=list(names))
 
 

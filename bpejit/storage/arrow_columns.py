@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,34 +41,24 @@ class ColumnRows:
     def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
         self.schema = schema
         self.batches = batches
-        self._ready: deque[tuple[Any, Array]] = deque()
+        self._ready = schema.empty_table()
+        self._sizes = np.empty(0, np.int64)
+
+    def _read(self, n_rows: int, n_bytes: float = np.inf) -> None:
+        """Read batches until so many rows are ready, or rows of so many bytes, or all."""
+        pyarrow = import_extra("pyarrow", _PURPOSE)
+        while self._ready.num_rows < n_rows and self._sizes.sum() < n_bytes:
+            batch = next(self.batches, None)
+            if batch is None:
+                return
+            self._ready = pyarrow.concat_tables([self._ready, pyarrow.Table.from_batches([batch])])
+            self._sizes = np.concatenate([self._sizes, row_sizes(batch)])
 
     def count_rows(self, most: int, n_bytes: int) -> int:
         """Return the number of the next rows that reach a size of `n_bytes` together, or `most` if these are fewer."""
-        found = 0
-        left = n_bytes
-        for _, sizes in self._upcoming():
-            cumulative = np.cumsum(sizes[: most - found])
-            n_rows = int(np.searchsorted(cumulative, left, side="left")) + 1
-            if n_rows <= cumulative.size:
-                return found + n_rows
-            found += cumulative.size
-            if found >= most:
-                break
-            left -= int(cumulative[-1])
-        return most
-
-    def _upcoming(self) -> Iterator[tuple[Any, Array]]:
-        yield from tuple(self._ready)
-        while self._read():
-            yield self._ready[-1]
-
-    def _read(self) -> bool:
-        for batch in self.batches:
-            if batch.num_rows:
-                self._ready.append((batch, row_sizes(batch)))
-                return True
-        return False
+        self._read(most, n_bytes)
+        n_rows = int(np.searchsorted(np.cumsum(self._sizes[:most]), n_bytes, side="left")) + 1
+        return n_rows if n_rows <= self._sizes.size else most
 
     def take(self, n_rows: int) -> list[Any]:
         """Return the next rows as an array for each column.
@@ -79,21 +68,12 @@ class ColumnRows:
         ValueError
             If there are fewer rows.
         """
-        pyarrow = import_extra("pyarrow", _PURPOSE)
-        taken = []
-        while n_rows:
-            if not self._ready and not self._read():
-                raise ValueError(f"the columns end {n_rows} rows before the documents")
-            batch, sizes = self._ready.popleft()
-            if batch.num_rows > n_rows:
-                self._ready.appendleft((batch.slice(n_rows), sizes[n_rows:]))
-                batch = batch.slice(0, n_rows)
-            taken.append(batch)
-            n_rows -= batch.num_rows
-        return [
-            pyarrow.concat_arrays([batch.column(index) for batch in taken]) if taken else pyarrow.array([], field.type)
-            for index, field in enumerate(self.schema)
-        ]
+        self._read(n_rows)
+        if self._ready.num_rows < n_rows:
+            raise ValueError(f"the columns end {n_rows - self._ready.num_rows} rows before the documents")
+        taken, self._ready = self._ready.slice(0, n_rows), self._ready.slice(n_rows)
+        self._sizes = self._sizes[n_rows:]
+        return [column.combine_chunks() for column in taken.columns]
 
 
 def row_sizes(batch: Any) -> Array:
