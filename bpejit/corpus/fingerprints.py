@@ -14,7 +14,7 @@ from bpejit.arrays import Array, random_numbers
 from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.sources import Source, hash_content
 from bpejit.errors import CorpusError
-from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remote_file_system
+from bpejit.storage.remote import find_checksum, is_remote, remote_access
 
 SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""
@@ -42,8 +42,7 @@ def identify_input(source: Source) -> dict[str, str | None]:
     if source.size is None or source.sha256 is not None:
         return {"sha256": source.sha256}
     if is_remote(source.path):
-        file_system, name = remote_file_system(source.path, error=CorpusError)
-        with remote_errors(source.path, error=CorpusError):
+        with remote_access(source.path, "read the input", error=CorpusError, noun="the input") as (file_system, name):
             checksum = find_checksum(file_system.info(name))
         if checksum is not None:
             return {"checksum": checksum}

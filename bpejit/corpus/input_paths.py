@@ -21,7 +21,7 @@ from bpejit.corpus.input_streams import STANDARD_INPUT, unreadable
 from bpejit.corpus.registry import TEXT, input_format_descriptions
 from bpejit.errors import CorpusError
 from bpejit.registry import AUTO
-from bpejit.storage.remote import check_container, is_remote, local_path, remote_errors, remote_file_system
+from bpejit.storage.remote import check_container, is_remote, local_path, remote_access
 
 File = TypeVar("File", bound=Any)
 """A `bpejit.corpus.sources.Source`."""
@@ -225,8 +225,7 @@ def _only_snapshot(folder: str) -> os.DirEntry[str]:
 
 def find_remote(name: str) -> tuple[Any, list[tuple[str, str, int]]]:
     """Return a file system, and URL, name and size of each file that a URL names: one, those of a folder, or of a glob."""
-    file_system, path = remote_file_system(name, error=CorpusError)
-    with remote_errors(name, error=CorpusError):
+    with remote_access(name, "read the input", error=CorpusError, noun="the input") as (file_system, path):
         file_system.invalidate_cache()  # objects may have changed since an earlier call listed them
         magic = glob.has_magic(path)
         if magic:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from bpejit import arguments
 from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.remote import RemoteFile, is_remote, remote_errors, remote_file_system
+from bpejit.storage.remote import RemoteFile, is_remote, remote_access, remote_file_system
 
 STANDARD_INPUT = "-"
 
@@ -34,8 +34,7 @@ def open_raw(path: str) -> BinaryIO:
     if path == STANDARD_INPUT:
         return sys.stdin.buffer
     if is_remote(path):
-        with remote_errors(path, error=CorpusError):
-            file_system, name = remote_file_system(path, error=CorpusError)
+        with remote_access(path, "read the input", error=CorpusError, noun="the input") as (file_system, name):
             file: BinaryIO = file_system.open(name, "rb", block_size=_REMOTE_BLOCK)
             if "::" in path:
                 file.file_system = file_system  # type: ignore[attr-defined] # it closes the archive when it is collected
@@ -243,14 +242,19 @@ def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: st
         import zlib
 
         # The class in `gzip` reads 8 KiB at a time, which takes a third longer. Zeros may follow the last member.
-        read = _read_members(read_raw, lambda: zlib.decompressobj(31), padding=b"\0")
+        pieces = _decompressed(read_raw, lambda: zlib.decompressobj(31), padding=b"\0")
     else:
         zstandard = import_extra("zstandard", f"the compressed input `{path}`")
-        read = _read_members(read_raw, lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
+        pieces = _decompressed(read_raw, lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj())
+    ready = memoryview(b"")
 
-    def read_checked(size: int) -> bytes:
+    def read(size: int) -> bytes:
+        nonlocal ready
         try:
-            return read(size)
+            while not ready:
+                ready = memoryview(next(pieces))
+        except StopIteration:
+            return b""
         except (CorpusError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -258,37 +262,21 @@ def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: st
             raise CorpusError(
                 f"the input `{path}` is not valid {compression} data: {reason}; expected a complete file: copy it again"
             ) from error
-
-    return read_checked
-
-
-def _read_members(
-    read_raw: Callable[[int], bytes], decompressor: Callable[[], Any], padding: bytes = b""
-) -> Callable[[int], bytes]:
-    """Return a function that reads the members of a gzip file, or the frames of a zstd file."""
-    state: Any = None
-    rest = ready = b""
-    taken = 0
-
-    def read(size: int) -> bytes:
-        nonlocal state, rest, ready, taken
-        while taken == len(ready):
-            if state is None:
-                rest = rest.lstrip(padding)
-            if not rest:
-                rest = read_raw(_READ_BYTES)
-                if not rest and state is not None:
-                    raise EOFError("it ends before the end of the compressed data")
-                if not rest:
-                    return b""
-                continue
-            state = state or decompressor()
-            ready, taken = state.decompress(rest), 0
-            rest = b""
-            if state.eof:
-                rest, state = state.unused_data, None
-        some = ready[taken : taken + size]
-        taken += len(some)
-        return some
+        some, ready = ready[:size], ready[size:]
+        return bytes(some)
 
     return read
+
+
+def _decompressed(read_raw: Callable[[int], bytes], decompressor: Callable[[], Any], padding: bytes = b"") -> Iterator[bytes]:
+    """Yield the content of the members of a gzip file, or of the frames of a zstd file."""
+    state: Any = None
+    while data := read_raw(_READ_BYTES):
+        while data := data if state else data.lstrip(padding):
+            state = state or decompressor()
+            yield state.decompress(data)
+            data = b""
+            if state.eof:
+                data, state = state.unused_data, None
+    if state:
+        raise EOFError("it ends before the end of the compressed data")

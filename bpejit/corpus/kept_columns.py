@@ -9,7 +9,7 @@ A name with a dot is that of one column or field first, and otherwise leads to a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +38,10 @@ _TYPES = {
 _EXACT = 1 << 53
 
 
-def _own_fields(value: Any) -> Any:
-    return value if isinstance(value, dict) else None
+def find_name(record: dict[str, Any], name: str) -> list[str] | None:
+    """Return the keys that lead to a field of a record or of an object in it; None if there is no such field.
 
-
-def find_name(record: Any, name: str, fields: Callable[[Any], Any] = _own_fields) -> list[str] | None:
-    """Return the keys that lead to a field; None if there is no such field.
-
-    Parameters
-    ----------
-    record : dict
-    name : str
-        All of it is looked up first, and then each part that ends before a dot, the longest one first.
-    fields : callable
-        `fields(value)` returns the fields of a value as a dict, or None if it has none.
+    All of the name is looked up first, and then each part that ends before a dot, the longest one first.
 
     Examples
     --------
@@ -64,8 +54,8 @@ def find_name(record: Any, name: str, fields: Callable[[Any], Any] = _own_fields
         return [name]
     end = name.rfind(".")
     while end > 0:
-        inner = fields(record[name[:end]]) if name[:end] in record else None
-        others = None if inner is None else find_name(inner, name[end + 1 :], fields)
+        inner = record.get(name[:end])
+        others = find_name(inner, name[end + 1 :]) if isinstance(inner, dict) else None
         if others is not None:
             return [name[:end], *others]
         end = name.rfind(".", 0, end)
@@ -88,21 +78,19 @@ def look_up(record: Any, name: str) -> Any:
     return record
 
 
-def _column_fields(data_type: Any) -> Any:
-    if not str(data_type).startswith("struct<"):
-        return None
-    fields = [data_type.field(index) for index in range(data_type.num_fields)]
-    return {field.name: field.type for field in fields}
+def _field_names(fields: Any) -> dict[str, Any]:
+    """Return the names of the fields of a pyarrow.Schema or a struct, with those of structs in it."""
+    return {field.name: _field_names(field.type) if str(field.type).startswith("struct<") else None for field in fields}
 
 
 def find_column(schema: Any, name: str) -> tuple[list[str], Any] | None:
     """Return the names that lead to a column of a pyarrow.Schema, or to a field of a struct, and its type; None for none."""
-    found: Any = {field.name: field.type for field in schema}
-    keys = find_name(found, name, _column_fields)
+    keys = find_name(_field_names(schema), name)
     if keys is None:
         return None
-    for number, key in enumerate(keys):
-        found = (_column_fields(found) if number else found)[key]
+    found = schema.types[schema.names.index(keys[0])]
+    for key in keys[1:]:
+        found = found.field(key).type
     return keys, found
 
 
@@ -211,9 +199,7 @@ def column_of(batch: Any, name: str) -> Any:
         raise KeyError(name)
     first, *others = found[0]
     column = batch.column(first)
-    for other in others:
-        column = import_extra("pyarrow.compute", "a column of a struct").struct_field(column, other)
-    return column
+    return import_extra("pyarrow.compute", "a column of a struct").struct_field(column, others) if others else column
 
 
 def joined_array(column: Any) -> Any:

@@ -29,7 +29,7 @@ from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.storage.files import read_error, scratch_folder
 from bpejit.storage.outputs import check_outputs, existing_parent, opened_output
-from bpejit.storage.remote import check_remote_output, fetch_file, is_remote, local_path
+from bpejit.storage.remote import check_remote_output, is_remote, local_path, remote_access
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -171,7 +171,8 @@ class Counts:
             return cls(reader.header, reader)
         folder = tempfile.mkdtemp(prefix="bpejit-")
         try:
-            fetch_file(name, Path(folder) / "counts", error=CountsError, what="the counts")
+            with remote_access(name, "read", error=CountsError, noun="the counts") as (file_system, remote_name):
+                file_system.get_file(remote_name, str(Path(folder) / "counts"))
             reader = CountsReader(Path(folder) / "counts")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

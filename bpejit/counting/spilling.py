@@ -22,7 +22,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import scratch_folder, write_error
-from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_errors, remote_file_system, stored_file
+from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_access, remote_file_system, stored_file
 
 MOST_RUNS = 64
 """Runs that are merged in one pass. Each takes about a megabyte of memory; more are first merged to fewer."""
@@ -230,8 +230,7 @@ def shared_runs_folder(parent: str) -> Iterator[str]:
         with scratch_folder(Path(parent), "counting") as folder:
             yield str(folder)
         return
-    file_system, name = remote_file_system(parent, error=OutputError, what="the temporary folder")
-    with remote_errors(parent, error=OutputError, what="write"):
+    with remote_access(parent, noun="the temporary folder") as (file_system, name):
         check_container(parent, file_system, name)
     url = f"{parent.rstrip('/')}/.counting.bpejit-{secrets.token_hex(6)}.scratch"
     try:

@@ -152,13 +152,11 @@ class Exchange:
         sync_folders([home])
 
     def _apply(self) -> None:
-        description = self._description
-        for entry in (description, *(entry for entry in self._entries if entry.staged is None)):
-            with suppress(FileNotFoundError):
-                entry.target.rename(entry.aside)
-        for entry in self._entries[:-1]:
-            if entry.staged is not None:
-                _replace(entry)
+        *others, description = self._entries
+        with suppress(FileNotFoundError):
+            description.target.rename(description.aside)
+        for entry in others:
+            _replace(entry)
         folders = [entry.target.parent for entry in self._entries]
         sync_folders(folders)
         assert description.staged is not None

@@ -2,11 +2,7 @@
 
 Output is written to a temporary file in the folder of its target, flushed to disk, and renamed to the target at the end.
 Several files that belong together are replaced in one exchange (see `bpejit.storage.exchange`). A killed process leaves hidden
-temporary files, which the next run that writes to the folder removes (see `bpejit.storage.temporary`).
-
-A scratch folder is named `.<name>.bpejit-<boot>-<random>.scratch`, and contains a file `lock`, on which the process holds a
-lock. If the lock of a folder of this boot is free, its process has ended, and the next run that creates a folder in the same
-place removes it.
+temporary files and folders, which the next run that writes to the same place removes (see `bpejit.storage.temporary`).
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -27,15 +22,15 @@ from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.temporary import (
     LOCKS,
+    SCRATCH_LOCK,
     hidden,
     is_linked,
-    is_this_boot,
     lock,
     remove,
+    remove_leftovers,
     start_sync,
     sync_file,
     sync_folders,
-    taken,
 )
 
 StrPath = str | os.PathLike[str]
@@ -112,24 +107,20 @@ def parse_json(
     """
     try:
         return json.loads(data, object_pairs_hook=hook)
-    except json.JSONDecodeError as cause:
-        found = f"line {cause.lineno}, column {cause.colno}: {cause.msg}"
-        raise error(_broken_json(path, found)) from cause
-    except UnicodeDecodeError as cause:
-        raise error(_broken_json(path, f"byte {cause.start} is not UTF-8")) from cause
-    except RecursionError as cause:
-        raise error(_broken_json(path, "brackets are nested too deep")) from cause
     except BpejitError:  # of the hook
         raise
-    except ValueError as cause:  # a number of thousands of digits
-        raise error(_broken_json(path, str(cause))) from cause
-
-
-def _broken_json(path: StrPath, found: str) -> str:
-    return (
-        f"`{os.fspath(path)}` is broken at {found}; expected JSON; the file may be truncated or damaged: download or create "
-        "it again"
-    )
+    except (ValueError, RecursionError) as cause:
+        found = str(cause)  # about a number of thousands of digits
+        if isinstance(cause, json.JSONDecodeError):
+            found = f"line {cause.lineno}, column {cause.colno}: {cause.msg}"
+        elif isinstance(cause, UnicodeDecodeError):
+            found = f"byte {cause.start} is not UTF-8"
+        elif isinstance(cause, RecursionError):
+            found = "brackets are nested too deep"
+        raise error(
+            f"`{os.fspath(path)}` is broken at {found}; expected JSON; the file may be truncated or damaged: download or "
+            "create it again"
+        ) from cause
 
 
 def write_error(path: str, cause: OSError) -> OutputError:
@@ -369,11 +360,6 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         raise
 
 
-_SCRATCH = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.scratch", re.DOTALL)
-
-_SCRATCH_LOCK = "lock"
-
-
 @contextmanager
 def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
     """Create a hidden folder for temporary files, and remove it with its content when the context exits.
@@ -394,7 +380,7 @@ def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
         import tempfile  # not at the top: it takes 2 ms, and most inputs and outputs are local
 
         parent = Path(tempfile.gettempdir())
-    remove_scratch(parent)
+    remove_leftovers(parent)
     folder, descriptor = _create(parent, name)
     try:
         yield folder
@@ -408,7 +394,7 @@ def _create(parent: Path, name: str) -> tuple[Path, int]:
         folder = hidden(parent / name, "scratch")
         try:
             folder.mkdir(mode=0o700)
-            descriptor = os.open(folder / _SCRATCH_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            descriptor = os.open(folder / SCRATCH_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         except FileNotFoundError as cause:
             if not parent.is_dir():
                 raise write_error(str(folder), cause) from cause
@@ -419,19 +405,3 @@ def _create(parent: Path, name: str) -> tuple[Path, int]:
         if is_linked(descriptor):
             return folder, descriptor
         os.close(descriptor)
-
-
-def remove_scratch(parent: Path) -> None:
-    """Remove the folders for temporary files that ended processes of this machine left in `parent`."""
-    with suppress(OSError), os.scandir(parent) as entries:
-        for entry in entries:
-            found = _SCRATCH.fullmatch(entry.name)
-            if found is None or not is_this_boot(found[1]) or not entry.is_dir(follow_symlinks=False):
-                continue
-            folder = parent / entry.name
-            with taken(folder / _SCRATCH_LOCK) as free:
-                if free:
-                    shutil.rmtree(folder, ignore_errors=True)
-                elif free is None:  # its process ended before it made the lock
-                    with suppress(OSError):
-                        folder.rmdir()

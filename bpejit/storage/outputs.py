@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -66,13 +67,20 @@ class InputFiles:
 
     def __init__(self, paths: Iterable[StrPath]) -> None:
         self.paths = paths
-        self._ids: dict[_FileId, str] | None = None
 
+    @cached_property
     def ids(self) -> dict[_FileId, str]:
-        """Return the inputs that are regular files, by device and inode."""
-        if self._ids is None:
-            self._ids = _input_ids(self.paths)
-        return self._ids
+        """The inputs that are regular files, by device and inode."""
+        found: dict[_FileId, str] = {}
+        for path in self.paths:
+            try:
+                name = os.fspath(path)
+                status = os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(name)  # noqa: PTH116 - a third of the time
+            except (OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found[status.st_dev, status.st_ino] = name
+        return found
 
 
 def is_standard_output(path: StrPath) -> bool:
@@ -119,12 +127,11 @@ def check_outputs(
     """
     outputs = list(outputs)
     recover(Path(path) for path in outputs if not is_standard_output(path))
-    # An output that does not exist is no input; there may be 10,000 inputs, which are then not examined.
-    present = [path for path in outputs if _file_status(path) is not None]
-    if present:
-        read = (inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)).ids()
-        for path in present:
-            _check_same_file(path, read)
+    read = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
+    for path in outputs:
+        status = _file_status(path)
+        if status is not None:  # otherwise the inputs, of which there may be 10,000, are not examined
+            _check_same_file(path, read.ids.get((status.st_dev, status.st_ino)))
     for path in outputs:
         _check_existing(os.fspath(path), overwrite, folder)
 
@@ -196,7 +203,12 @@ def creating_folder(folder: Path) -> Iterator[None]:
         missing.append(parent)
         parent = parent.parent
     try:
-        _create_folder(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as cause:
+            raise OutputError(
+                f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
+            ) from cause
         sync_folders([new.parent for new in missing])
         yield
     except BaseException:
@@ -204,15 +216,6 @@ def creating_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # another process may have put a file there
                 new.rmdir()
         raise
-
-
-def _create_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise OutputError(
-            f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
-        ) from cause
 
 
 def existing_parent(path: StrPath) -> Path:
@@ -243,19 +246,6 @@ def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
         )
 
 
-def _input_ids(inputs: Iterable[StrPath]) -> dict[_FileId, str]:
-    found: dict[_FileId, str] = {}
-    for path in inputs:
-        try:
-            name = os.fspath(path)
-            status = os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(name)  # noqa: PTH116 - a third of the time
-        except (OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
-            continue
-        if stat.S_ISREG(status.st_mode):
-            found[status.st_dev, status.st_ino] = name
-    return found
-
-
 def _file_status(path: StrPath) -> os.stat_result | None:
     """Return the status of an output; None if it is missing, or a stream without a descriptor."""
     try:
@@ -264,11 +254,7 @@ def _file_status(path: StrPath) -> os.stat_result | None:
         return None
 
 
-def _check_same_file(path: StrPath, read: dict[_FileId, str]) -> None:
-    status = _file_status(path)
-    if status is None:
-        return
-    source = read.get((status.st_dev, status.st_ino))
+def _check_same_file(path: StrPath, source: str | None) -> None:
     if source is not None:
         name = "standard output" if is_standard_output(path) else f"`{os.fspath(path)}`"
         read_from = "standard input" if source == "-" else f"`{source}`"

@@ -89,6 +89,26 @@ def remote_errors(path: str, *, error: type[BpejitError], what: str = "read the 
         raise error(f"cannot {what} `{path}`: {found}; {action}") from cause
 
 
+@contextmanager
+def remote_access(
+    url: str, what: str = "write", *, error: type[BpejitError] = OutputError, noun: str = "the output"
+) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a URL, and the name of the file there; raise errors as `error`.
+
+    Parameters
+    ----------
+    url : str
+    what : str
+        What is done, after "cannot".
+    error : type
+    noun : str
+        What the file is.
+    """
+    file_system, name = remote_file_system(url, error=error, what=noun)
+    with remote_errors(url, error=error, what=what):
+        yield file_system, name
+
+
 def _explain(path: str, cause: Exception) -> tuple[str, str]:
     """Return the reason of an error, and what was expected and what to do."""
     reason = " ".join(str(cause).split()) or type(cause).__name__
@@ -207,27 +227,6 @@ def find_checksum(info: dict[str, Any]) -> str | None:
     return None
 
 
-def fetch_file(url: str, path: StrPath, *, error: type[BpejitError], what: str) -> None:
-    """Copy a remote file to a local one.
-
-    Parameters
-    ----------
-    url : str
-    path : path
-    error : type
-    what : str
-        Noun for messages, such as "the counts".
-
-    Raises
-    ------
-    BpejitError
-        `error`, if it cannot be read.
-    """
-    file_system, name = remote_file_system(url, error=error, what=what)
-    with remote_errors(url, error=error, what="read"):
-        file_system.get_file(name, os.fspath(path))
-
-
 @contextmanager
 def stored_file(url: str) -> Iterator[str]:
     """Yield a path in a temporary folder, and store the file that is written there, which appears complete.
@@ -237,19 +236,15 @@ def stored_file(url: str) -> Iterator[str]:
     OutputError
         If it cannot be stored.
     """
-    file_system, name = remote_file_system(url, error=OutputError, what="the output")
     with scratch_folder(None, "storing") as folder:
-        path = str(folder / "file")
-        yield path
-        with remote_errors(url, error=OutputError, what="write"):
-            make_parent(file_system, name)
-            file_system.put_file(path, name)
+        path = folder / "file"
+        yield str(path)
+        UrlFiles().put_file(path, url)
 
 
 def check_remote_output(url: str, *, overwrite: bool) -> None:
     """Raise OutputError if an output at a URL exists and `overwrite` is false, or if the storage cannot be used."""
-    file_system, name = remote_file_system(url, error=OutputError, what="the output")
-    with remote_errors(url, error=OutputError, what="write"):
+    with remote_access(url) as (file_system, name):
         file_system.invalidate_cache()
         check_container(url, file_system, name)
         exists = file_system.exists(name)
@@ -263,12 +258,7 @@ def check_remote_output(url: str, *, overwrite: bool) -> None:
 class UrlFiles:
     """Files at URLs that belong to an output: a mixin, whose methods raise OutputError."""
 
-    @contextmanager
-    def access(self, url: str, what: str = "write") -> Iterator[tuple[Any, str]]:
-        """Yield the file system, and the name of a file there; raise its errors as OutputError."""
-        file_system, name = remote_file_system(url, error=OutputError, what="the output")
-        with remote_errors(url, error=OutputError, what=what):
-            yield file_system, name
+    access = staticmethod(remote_access)
 
     def list_files(self, url: str) -> list[str]:
         """Return the names of all files below a URL, relative to it."""

@@ -5,10 +5,12 @@ The name of a temporary file contains its purpose and the boot of the machine on
     .<target>.bpejit-<boot>-<random>.tmp      an output being written
     .<target>.bpejit-<boot>-<random>.new      the same, in another folder than its description
     .<target>.bpejit-<boot>-<random>.old      the previous content of an output, until the new one is complete
+    .<name>.bpejit-<boot>-<random>.scratch    a folder of temporary files, with a file `lock`
 
-The process that writes a file holds a lock on it (flock). If the lock of a file of this boot is free, its process has ended,
-and the next run that writes to the folder removes it. Storage may be shared between machines, so files of other boots are
-never removed, and a process id would prove nothing. If the file system has no locks, nothing is removed.
+The process that writes a file, or to a folder, holds a lock (flock) on the file, or on `lock`. If the lock of one of this boot
+is free, its process has ended, and the next run that writes to the same place removes it. Storage may be shared between
+machines, so files of other boots are never removed, and a process id would prove nothing. If the file system has no locks,
+nothing is removed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterator
@@ -32,7 +35,10 @@ except ImportError:  # Windows
 LOCKS = fcntl is not None
 """True if the platform has file locks."""
 
-_NAME = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.tmp", re.DOTALL)
+_NAME = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.(tmp|scratch)", re.DOTALL)
+
+SCRATCH_LOCK = "lock"
+"""The file in a folder of temporary files on which the process holds a lock."""
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EROFS}
 """Errors of file systems that cannot flush, such as some network and user-space file systems."""
@@ -151,7 +157,7 @@ def name_new(written: Path, path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:
-    """Remove the temporary files that ended processes of this machine left in a folder.
+    """Remove the temporary files and folders that ended processes of this machine left in a folder.
 
     Parameters
     ----------
@@ -162,11 +168,15 @@ def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = _NAME.fullmatch(entry.name)
-            if found is None or not is_this_boot(found[1]) or folder / entry.name in keep:
+            path = folder / entry.name
+            if found is None or not is_this_boot(found[1]) or path in keep:
                 continue
-            with taken(folder / entry.name) as free:
+            is_scratch = found[2] == "scratch"
+            with taken(path / SCRATCH_LOCK if is_scratch else path) as free, suppress(OSError):
                 if free:
-                    remove(folder / entry.name)
+                    shutil.rmtree(path) if is_scratch else path.unlink()
+                elif is_scratch and free is None:
+                    path.rmdir()  # its process ended before it made the lock
 
 
 def remove(path: Path) -> None:

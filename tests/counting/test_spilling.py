@@ -19,8 +19,8 @@ from bpejit.arrays import padded_text
 from bpejit.counting import spilling
 from bpejit.counting.spilling import SpilledRuns, SpillingCounter, SpillSettings, spill_settings
 from bpejit.errors import OptionError, OutputError
-from bpejit.storage.files import remove_scratch, scratch_folder
-from bpejit.storage.temporary import hidden
+from bpejit.storage.files import scratch_folder
+from bpejit.storage.temporary import hidden, remove_leftovers
 
 
 def numbered(n: int) -> list[bytes]:
@@ -105,7 +105,7 @@ def test_scratch_folders_are_removed__also_those_of_ended_processes(tmp_path: Pa
         if os.name == "posix":
             assert not ended.exists()
         assert not empty.exists()
-        remove_scratch(tmp_path)
+        remove_leftovers(tmp_path)
         assert folder.is_dir()  # its process runs
         with pytest.raises(KeyError), scratch_folder(tmp_path, "counting") as other:
             raise KeyError
