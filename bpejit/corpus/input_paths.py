@@ -121,16 +121,15 @@ def list_inputs(inputs: Inputs) -> list[str]:
         If there are no inputs, or a glob or a folder has no files. Whether a file exists is not checked.
     """
     names: list[str] = []
-    for name, kind in find_paths(inputs):
-        if kind not in ("folder", "end"):
-            names += [file[0] for file in find_remote(name)[1]] if kind == "remote" else [name]
+    for name, kind, files in find_paths(inputs):
+        names += [file[0] for file in find_remote(name)[1]] if kind == "remote" else files
     return names
 
 
-def find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield the path of each input and its kind: `stream` (standard input), `remote`, `regular`, or `other`.
+def find_paths(inputs: Inputs) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the path of each input, its kind, and its files.
 
-    The files of a folder follow its path with `folder`, and precede it with `end`.
+    Kinds are `stream` (standard input), `remote`, `folder`, `regular`, and `other`.
     What cannot be examined is `other`, as pipes are: opening it raises the right error.
     """
     has_stream = found_any = False
@@ -141,56 +140,45 @@ def find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
                     "standard input (`-`) is listed twice, but can be read only once; expected it once: remove one"
                 )
             has_stream = True
-            yield name, "stream"
+            yield name, "stream", [name]
         elif "://" in name and is_remote(name):
-            yield name, "remote"
+            yield name, "remote", []
         elif glob.has_magic(name) and not os.path.exists(name):  # noqa: PTH110 - False for a name that is too long
             matches = list(_matches_of(name))
-            if all(kind in ("folder", "end") for _, kind in matches):
+            if not any(files for _, _, files in matches):
                 if arguments.looks_like_text(name):
                     raise unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
             yield from matches
-        elif (kind := _file_kind(name)) == "folder":
-            listed = list(_listed(name))
-            if len(listed) == 2:
-                raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
-            yield from listed
         else:
-            yield name, kind
+            found = _examined(name)
+            if not found[2]:
+                raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
+            yield found
         found_any = True
     if not found_any:
         raise CorpusError("no input was given; expected at least one file, folder, glob, or `-` for standard input")
 
 
-def _file_kind(name: str) -> str:
-    """Return `folder`, `regular`, or `other`."""
+def _examined(name: str) -> tuple[str, str, list[str]]:
+    """Return a path, its kind, and its files: itself, or those of a folder."""
     try:
         mode = os.stat(name).st_mode  # noqa: PTH116 - a third of the time, and there may be 10,000 files
     except (OSError, ValueError):  # also a name that is too long
-        return "other"
-    return "folder" if stat.S_ISDIR(mode) else "regular" if stat.S_ISREG(mode) else "other"
+        return name, "other", [name]
+    if stat.S_ISDIR(mode):
+        return name, "folder", sorted(_files_of(name))
+    return name, "regular" if stat.S_ISREG(mode) else "other", [name]
 
 
-def _matches_of(pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield the files that match a glob, and those of folders that match it, with their kinds.
+def _matches_of(pattern: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the files and folders that match a glob, as the shell may expand it as well.
 
-    So the shell may expand the glob as well. Folders that match `**` are left out, since their files match, too.
+    Folders that match `**` are left out, since their files match, too.
     """
     for match in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - the pattern may be absolute
-        kind = _file_kind(match)
-        if kind != "folder":
-            yield match, kind
-        elif "**" not in pattern:
-            yield from _listed(match)
-
-
-def _listed(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield a folder, its files, and its end, with their kinds."""
-    yield folder, "folder"
-    for file in sorted(_files_of(folder)):
-        yield file, "regular"
-    yield folder, "end"
+        if "**" not in pattern or not os.path.isdir(match):  # noqa: PTH112
+            yield _examined(match)
 
 
 def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:
@@ -258,24 +246,6 @@ def _names(inputs: Inputs) -> list[str]:
         action = "give such a list" if arguments.column_names(inputs) is None else GIVE_TEXTS
         raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", action)
     entries = list(inputs)
-    names = _plain_names(entries)
-    if names is not None:
-        return names
-    if not isinstance(entries[0], (str, bytes, os.PathLike)):
+    if entries and not isinstance(entries[0], (str, bytes, os.PathLike)):
         raise arguments.wrong_type("inputs[0]", entries[0], "a path, a str or an os.PathLike", GIVE_TEXTS)
     return [local_path(arguments.path(f"inputs[{index}]", entry, error=CorpusError)) for index, entry in enumerate(entries)]
-
-
-def _plain_names(entries: list[Any]) -> list[str] | None:
-    """Return the names of inputs that are valid local paths; None if one may not be, or is a URL.
-
-    They are tested together: for 10,000 inputs, each by itself takes four times as long.
-    """
-    try:
-        names = [os.fspath(entry) for entry in entries]
-        together = "".join(names)
-        os.fsencode(together)
-    except (TypeError, UnicodeEncodeError):
-        return None
-    is_plain = all(names) and "\0" not in together and "://" not in together
-    return names if is_plain and max(map(len, names), default=0) <= arguments.LONGEST_PATH else None

@@ -166,33 +166,29 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
         return [Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)]
     sources: list[Source] = []
     files: list[str] = []
-    first = 0
     try:
-        for name, kind in find_paths(inputs):
+        for name, kind, inside in find_paths(inputs):
             if kind == "regular":
                 files.append(name)
-                if len(files) < _FILES_TOGETHER:
-                    continue
+                continue
             group, files = files, []
-            _add_files(group, contents, sources)
+            sources += _file_sources(group, contents)
             if kind == "folder":
-                first = len(sources)
-            elif kind == "end":
-                sources[first:] = records_of_folder(name, sources[first:], contents)
+                sources += records_of_folder(name, list(_file_sources(inside, contents)), contents)
             elif kind == "stream":
                 sources.append(Source(name, None, contents=contents, options=contents.options))
             elif kind == "remote":
                 found = list(_remote_sources(name, contents))
                 is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
                 sources.extend(records_of_folder(name, found, contents) if is_folder else found)
-            elif kind == "other":
+            else:
                 sources.append(_other_source(name, contents))
     except CorpusError as error:
-        _add_files(files, contents, sources)  # the error to raise is about the first input that has one
+        list(_file_sources(files, contents))  # the error to raise is about the first input that has one
         if _may_be_texts(inputs):
             raise CorpusError(f"{error}, or {GIVE_TEXTS}") from error
         raise
-    _add_files(files, contents, sources)
+    sources += _file_sources(files, contents)
     contents.warn()
     return sources
 
@@ -244,14 +240,12 @@ def _other_source(name: str, contents: Contents) -> Source:
     except OSError as error:
         raise unreadable(name, error) from error
     if regular:  # it was created in the meantime
-        sources: list[Source] = []
-        _add_files([name], contents, sources)
-        return sources[0]
+        return next(_file_sources([name], contents))
     return Source(name, None, contents=contents, options=contents.options)
 
 
-def _add_files(names: Sequence[str], contents: Contents, sources: list[Source]) -> None:
-    """Append the sources of a few regular files to a list.
+def _file_sources(names: Sequence[str], contents: Contents) -> Iterator[Source]:
+    """Yield the sources of regular files.
 
     There may be 10,000 files, and opening, reading and closing one takes 7 microseconds: nothing here may take long.
 
@@ -260,6 +254,11 @@ def _add_files(names: Sequence[str], contents: Contents, sources: list[Source]) 
     CorpusError
         For the first file that cannot be read, or is not accepted.
     """
+    for first in range(0, len(names), _FILES_TOGETHER):
+        yield from _examined_together(names[first : first + _FILES_TOGETHER], contents)
+
+
+def _examined_together(names: Sequence[str], contents: Contents) -> Iterator[Source]:
     found: list[bytes] = []
     sizes: list[int] = []
     head_bytes = contents.head_bytes
@@ -284,7 +283,7 @@ def _add_files(names: Sequence[str], contents: Contents, sources: list[Source]) 
         if clean and contents.is_plain(name, head):
             input_format, skip = TEXT, 0
         elif contents.compression(head) is not None:
-            sources.append(_compressed_source(name, size, contents))
+            yield _compressed_source(name, size, contents)
             continue
         else:
             input_format, skip = contents.recognize(name, head, clean=clean)
@@ -296,7 +295,7 @@ def _add_files(names: Sequence[str], contents: Contents, sources: list[Source]) 
                 source.__dict__["kept"] = contents.keep(data)
             if hashed:
                 source.__dict__["sha256"] = hash_content(data)
-        sources.append(source)
+        yield source
     if failed is not None:
         raise unreadable(names[len(sizes)], failed) from failed
 
