@@ -178,7 +178,7 @@ class OutputFile:
 
     def _open(self, *, alone: bool, home: Path | None = None) -> None:
         """Create the temporary file. After an interrupt at any moment, `_discard` removes it."""
-        try:
+        with naming_output(self.path, always=True):
             # A symbolic link stays, and the temporary file is on the same file system as the target.
             self._target = self._target.resolve()
             mode = self._mode()
@@ -200,8 +200,6 @@ class OutputFile:
                     f"cannot write `{self.path}`: it is a device or a pipe; expected a regular file, "
                     "because other files are written beside it: choose another name"
                 )
-        except OSError as cause:
-            raise self._error(cause) from cause
 
     def _mode(self) -> int | None:
         """Return type and permissions of the existing file, or None if there is none."""
@@ -216,9 +214,6 @@ class OutputFile:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return mode
 
-    def _error(self, cause: OSError) -> OutputError:
-        return cause if isinstance(cause, OutputError) else write_error(self.path, cause)
-
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append all bytes and return their number.
 
@@ -231,7 +226,7 @@ class OutputFile:
         try:
             self._file.write(data)  # type: ignore[union-attr]  # made and opened by `replacing_all` alone
         except OSError as cause:
-            raise self._error(cause) from cause
+            raise write_error(self.path, cause) from cause
         self.n_bytes += size
         if self.n_bytes - self._n_synced >= SYNC_BYTES and self._temporary is not None:
             start_sync(self._file.fileno(), self._n_synced, self.n_bytes - self._n_synced)  # type: ignore[union-attr]
@@ -247,26 +242,20 @@ class OutputFile:
             If writing fails.
         """
         assert self._file is not None
-        try:
+        with naming_output(self.path, always=True):
             self._file.seek(0)
             self._file.write(data)
             self._file.seek(0, os.SEEK_END)
-        except OSError as cause:
-            raise self._error(cause) from cause
 
     def _flush(self) -> None:
         """Flush the content to disk."""
         assert self._file is not None
-        try:
+        with naming_output(self.path, always=True):
             self._file.flush()
-            if self._temporary is None:
+            if self._temporary is not None:
+                sync_file(self._file.fileno())
+            if self._temporary is None or not LOCKS:  # Windows renames no open files
                 self._file.close()
-                return
-            sync_file(self._file.fileno())
-            if not LOCKS:  # Windows renames no open files
-                self._file.close()
-        except OSError as cause:
-            raise self._error(cause) from cause
 
     def _close(self) -> None:
         """Close the file, which releases its lock. Called when it has its final name."""
@@ -280,13 +269,10 @@ class OutputFile:
             remove(self._temporary)
 
     def _rename(self) -> None:
-        if self._temporary is None:
-            return
-        try:
-            self._temporary.replace(self._target)
-            sync_folders([self._target.parent])
-        except OSError as cause:
-            raise self._error(cause) from cause
+        if self._temporary is not None:
+            with naming_output(self.path, always=True):
+                self._temporary.replace(self._target)
+                sync_folders([self._target.parent])
 
 
 @contextmanager

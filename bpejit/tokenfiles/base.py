@@ -35,7 +35,7 @@ class TokenStream:
     ----------
     dtype : str
     read : callable
-        `read(size)` yields the ids as arrays of up to `size`.
+        `read(size)` yields the ids as arrays, from about `size` ids read at a time.
     n_tokens : None
         The number of ids is known only at the end.
     """
@@ -54,7 +54,7 @@ class TokenStream:
         """
         try:
             for ids in self.read(size):
-                yield ids.astype(np.uint32)
+                yield from (ids[start : start + size].astype(np.uint32) for start in range(0, ids.size, size))
         except OSError as cause:
             raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
 
@@ -142,11 +142,13 @@ class TokenReader(ABC):
 
     def __getitem__(self, index: int | slice) -> int | Array:
         """Return one id, or a read-only array of consecutive ids."""
-        return self._slice(index) if isinstance(index, slice) else self._id(operator.index(index))
-
-    @abstractmethod
-    def _id(self, number: int) -> int:
-        """Return one id; negative numbers count from the end."""
+        if isinstance(index, slice):
+            return self._slice(index)
+        number, n_tokens = operator.index(index), self.n_tokens
+        if not -n_tokens <= number < n_tokens:
+            raise IndexError(f"there is no id at {number}; expected -{n_tokens} to {n_tokens - 1}: check `n_tokens`")
+        number %= n_tokens
+        return int(self._slice(slice(number, number + 1))[0])
 
     @abstractmethod
     def _slice(self, index: slice) -> Array:

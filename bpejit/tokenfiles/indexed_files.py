@@ -249,27 +249,18 @@ class DatatroveFormat(MappedFormat):
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if there is no index."""
         index = _ends_path(path)
-        return _read_index(index, n_tokens) if fields is not None or index.exists() else None
+        if fields is None and not index.exists():
+            return None
+        ends = np.asarray(map_ids(index, regular_size(index), _END))
+        borders = Borders(index, n_tokens, ends)
+        last = int(ends[-1]) if ends.size else 0
+        if last != n_tokens:
+            raise borders.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
+        return borders
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format, and an index."""
         return Path(path).suffix == self.suffix and _ends_path(path).exists()
-
-
-def _read_index(path: Path, n_tokens: int) -> Borders:
-    """Return the borders of documents of an `.index` file.
-
-    Raises
-    ------
-    TokenFileError
-        If the file cannot be read, or its last number is not the number of ids.
-    """
-    ends = np.asarray(map_ids(path, regular_size(path), _END))
-    borders = Borders(path, n_tokens, ends)
-    last = int(ends[-1]) if ends.size else 0
-    if last != n_tokens:
-        raise borders.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
-    return borders
 
 
 def _read_metadata(path: Path) -> tuple[str | None, int | None]:

@@ -72,13 +72,6 @@ class DividedTokens(TokenReader):
         """All ids as a read-only array, which takes memory for all of them."""
         return self[:]
 
-    def _id(self, number: int) -> int:
-        n_tokens = self.n_tokens
-        if not -n_tokens <= number < n_tokens:
-            raise IndexError(f"there is no id at {number}; expected -{n_tokens} to {n_tokens - 1}: check `n_tokens`")
-        number %= n_tokens
-        return int(self._slice(slice(number, number + 1))[0])
-
     def _slice(self, index: slice) -> Array:
         wanted = range(*index.indices(self.n_tokens))
         ascending = wanted if wanted.step > 0 else wanted[::-1]

@@ -185,9 +185,6 @@ class MappedTokens(TokenReader):
         """The number of documents."""
         return None if self.borders is None else len(self.borders)
 
-    def _id(self, number: int) -> int:
-        return int(self._ids[number])
-
     def _slice(self, index: slice) -> Array:
         part: Array = self._ids[index]
         return part

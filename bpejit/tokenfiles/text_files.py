@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -81,18 +80,11 @@ class TextFormat(DescribedFormat):
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
-        return TokenStream(_DTYPE, partial(_stream_ids, stream))
+        return TokenStream(_DTYPE, lambda _: (ids for ids, _ in _numbers(stream, "standard input")))
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format."""
         return Path(path).suffix == self.suffix and Path(path).is_file()
-
-
-def _stream_ids(stream: BinaryIO, size: int) -> Iterator[Array]:
-    """Yield the ids of a stream of numbers, [up to `size`]."""
-    for ids, _ in _numbers(stream, "standard input"):
-        for start in range(0, ids.size, size):
-            yield ids[start : start + size]
 
 
 def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
