@@ -200,14 +200,16 @@ class InputOptions:
         arguments.choice("input_format", found.input_format, (AUTO, *input_format_names()))
         arguments.choice("documents", found.documents, DOCUMENTS)
         for name in ("text_field", "text_column"):
-            if not all(arguments.string(name, getattr(found, name)).split(".")):
-                raise OptionError(
-                    f"{name} is {getattr(found, name)!r}; expected a name, or several separated by dots: correct it"
-                )
+            _check_name(f"{name} is", arguments.string(name, getattr(found, name)))
         for name in ("allow_special", "strict", "skip_large_records", "strip_bom"):
             arguments.flag(name, getattr(found, name))
         most = arguments.whole_number("max_record", found.max_record, least=1)
         return replace(found, max_record=most, keep_columns=_column_names(found.keep_columns))
+
+
+def _check_name(found: str, name: str) -> None:
+    if not all(name.split(".")):
+        raise OptionError(f"{found} {name!r}; expected a name, or several separated by dots: correct it, or leave it out")
 
 
 def _column_names(value: Any) -> tuple[str, ...]:
@@ -215,10 +217,7 @@ def _column_names(value: Any) -> tuple[str, ...]:
         raise arguments.wrong_type("keep_columns", value, "a list of names", "give one such as ['id']")
     names = [arguments.string(f"keep_columns[{index}]", name) for index, name in enumerate(value)]
     for index, name in enumerate(names):
-        if not all(name.split(".")):
-            raise OptionError(
-                f"keep_columns contains {name!r}; expected a name, or several separated by dots: correct it, or leave it out"
-            )
+        _check_name("keep_columns contains", name)
         if name in names[:index]:
             raise OptionError(f"keep_columns contains {name!r} twice; expected different names: remove one of them")
     return tuple(names)

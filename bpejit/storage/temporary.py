@@ -186,7 +186,7 @@ def remove(path: Path) -> None:
 
 
 def sync_file(descriptor: int) -> None:
-    """Flush the content of an open file to disk.
+    """Flush the content of an open file or folder to disk.
 
     Raises
     ------
@@ -228,9 +228,6 @@ def sync_folders(folders: Collection[Path]) -> None:
         except OSError:
             continue
         try:
-            os.fsync(descriptor)
-        except OSError as cause:
-            if cause.errno not in _UNSUPPORTED:
-                raise
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
