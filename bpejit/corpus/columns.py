@@ -124,14 +124,17 @@ def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> t
         is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
         reasons: Iterable[str] = repeat("its text is null")
         skipped = _skipped(path, rows[is_null] + first_row, reasons, refuse if options.strict else None)
-        rows, array = rows[~is_null], array.drop_null()
+        rows = rows[~is_null]
+        array = array.drop_null()
     data, ends = _as_arrays(array)
     lengths = np.diff(ends, prepend=0)
     fits = lengths <= options.max_record
     if not fits.all():
         reasons = (large_reason(size, options.max_record) for size in lengths[~fits].tolist())
         skipped += _skipped(path, rows[~fits] + first_row, reasons, None if options.skip_large_records else too_large)
-        data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
+        data = data[np.repeat(fits, lengths)]
+        ends = np.cumsum(lengths[fits])
+        rows = rows[fits]
     kept = keep_rows(table, options.keep_columns) if options.keep_columns else None
     if kept is not None and rows.size < kept.num_rows:
         kept = kept.take(rows)
@@ -149,15 +152,13 @@ def _skipped(path: str, rows: Array, reasons: Iterable[str], error: Callable[[Sk
 
 
 def _as_arrays(array: Any) -> tuple[Array, Array]:
-    pyarrow = import_extra("pyarrow", "a column of strings")
     if not len(array):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
-    large = array.cast(pyarrow.large_binary() if "binary" in str(array.type) else pyarrow.large_string())
-    _, offset_buffer, data_buffer = large.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64)[large.offset : large.offset + len(large) + 1]
+    large = array.cast(import_extra("pyarrow", "a column of strings").large_binary())
+    _, offset_buffer, data = large.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[large.offset :][: len(large) + 1]
     start = int(offsets[0])
-    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)[start : int(offsets[-1])]
-    return data, offsets[1:] - start
+    return np.frombuffer(data or b"", np.uint8)[start : int(offsets[-1])], offsets[1:] - start
 
 
 def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:

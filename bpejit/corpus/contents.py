@@ -68,6 +68,14 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (rb"!<arch>\n", "a library", _OTHER),
 )
 
+_WIDE: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "UTF-16LE",
+    (True, False, True, False): "UTF-16BE",
+    (False, True, True, True): "UTF-32LE",
+    (True, True, True, False): "UTF-32BE",
+}
+"""Encodings by which of four bytes are mostly zero in Latin text."""
+
 _CONTROLS = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])
 """Control characters, except NUL (a separator of records), white space, backspace, and escape (terminals and encodings)."""
 
@@ -121,14 +129,8 @@ def _recognize_zeros(head: bytes) -> tuple[str, str] | None:
     n_zeros = head.count(0)
     if len(head) < 16 or n_zeros * 3 <= len(head):
         return None
-    quarters = [head[start::4] for start in range(4)]
-    shares = [quarter.count(0) / max(len(quarter), 1) for quarter in quarters]
-    for rest, kind in ((shares[1:], "UTF-32LE"), (shares[:3], "UTF-32BE")):
-        if min(rest) > 0.5 and sum(share > 0.95 for share in rest) >= 2 and min(shares) < 0.1:
-            return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
-    even, odd = (shares[0] + shares[2]) / 2, (shares[1] + shares[3]) / 2
-    if min(even, odd) < 0.01 and abs(shares[0] - shares[2]) < 0.2 and abs(shares[1] - shares[3]) < 0.2:
-        kind = "UTF-16LE" if odd > even else "UTF-16BE"
+    kind = _WIDE.get(tuple(2 * head[start::4].count(0) > len(head[start::4]) for start in range(4)))
+    if kind is not None:
         return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
     return f"binary data ({100 * n_zeros // len(head)} % of its first bytes are NUL)", _OTHER
 

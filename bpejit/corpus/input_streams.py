@@ -262,8 +262,9 @@ def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: st
             raise CorpusError(
                 f"the input `{path}` is not valid {compression} data: {reason}; expected a complete file: copy it again"
             ) from error
-        some, ready = ready[:size], ready[size:]
-        return bytes(some)
+        some = bytes(ready[:size])
+        ready = ready[size:]
+        return some
 
     return read
 

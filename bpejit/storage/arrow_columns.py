@@ -71,7 +71,8 @@ class ColumnRows:
         self._read(n_rows)
         if self._ready.num_rows < n_rows:
             raise ValueError(f"the columns end {n_rows - self._ready.num_rows} rows before the documents")
-        taken, self._ready = self._ready.slice(0, n_rows), self._ready.slice(n_rows)
+        taken = self._ready.slice(0, n_rows)
+        self._ready = self._ready.slice(n_rows)
         self._sizes = self._sizes[n_rows:]
         return [column.combine_chunks() for column in taken.columns]
 

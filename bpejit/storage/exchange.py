@@ -137,7 +137,8 @@ class Exchange:
 
     def _write_journal(self, stack: ExitStack) -> None:
         home = self._journal.parent
-        entries = [[_relative(path, home) for path in (entry.target, entry.staged, entry.aside)] for entry in self._entries]
+        # The names of files beside the journal, and the paths of others.
+        entries = [[path and (path.name if path.parent == home else str(path)) for path in entry] for entry in self._entries]
         fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "boot": boot_name(), "entries": entries}
         sync_folders([entry.target.parent for entry in self._entries])
         self._written = hidden(self._description.target, "tmp")
@@ -162,12 +163,6 @@ class Exchange:
         assert description.staged is not None
         description.staged.replace(description.target)
         sync_folders(folders)
-
-
-def _relative(path: Path | None, home: Path) -> str | None:
-    if path is None:
-        return None
-    return path.name if path.parent == home else str(path)
 
 
 def _state(entry: Entry) -> str:
@@ -314,27 +309,28 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], t
                 continue
             mine = not wanted.isdisjoint(entry.target for entry in entries)
             needed.update(path for entry in entries for path in (entry.staged, entry.aside) if path is not None)
+            problem = ""
             if not trusted:
-                if mine:
-                    raise error(_foreign(journal))
-                continue
-            if free is False or (not (is_this_boot(boot) and free) and _age(journal) < FOREIGN_SECONDS):
-                if mine:
-                    raise error(_busy(journal))
-                continue
-            here = [entry for entry in entries if _may_change(entry, folder, wanted, tree)]
-            try:
-                _settle(here, [entry for entry in entries if entry not in here], journal)
-            except OutputError as cause:
-                if mine:
-                    raise error(str(cause)) from cause
-            except OSError as cause:
-                if mine:
-                    raise error(
+                problem = (
+                    f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or is "
+                    "still running; expected your own journal: ask that user to run the command again, or choose another folder"
+                )
+            elif free is False or (not (is_this_boot(boot) and free) and _age(journal) < FOREIGN_SECONDS):
+                problem = _busy(journal)
+            else:
+                here = [entry for entry in entries if _may_change(entry, folder, wanted, tree)]
+                try:
+                    _settle(here, [entry for entry in entries if entry not in here], journal)
+                except OutputError as cause:
+                    problem = str(cause)
+                except OSError as cause:
+                    problem = (
                         f"an earlier run was interrupted while it replaced `{entries[-1].target}`, and its files cannot be "
                         f"recovered: {cause.strerror or cause}; expected a writable folder: change its "
                         "permissions, or run as the user who wrote it"
-                    ) from cause
+                    )
+            if problem and mine:
+                raise error(problem)
     return needed
 
 
@@ -402,13 +398,6 @@ def _age(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _foreign(journal: Path) -> str:
-    return (
-        f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or is still "
-        "running; expected your own journal: ask that user to run the command again, or choose another folder"
-    )
 
 
 def _busy(journal: Path) -> str:

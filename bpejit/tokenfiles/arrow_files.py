@@ -65,9 +65,12 @@ class RowWriter(TokenFileWriter):
         self._ends: list[Array] = []
         self._start = self._n_rows = 0
         self._counts: list[int] = []
-        lists = {COLUMN: self.dtype} if self._pack is None else {COLUMN: self.dtype, LENGTHS_COLUMN: np.dtype(np.int32)}
-        fields = [self._arrow.field(name, self._kind(dtype), nullable=False) for name, dtype in lists.items()]
-        self._schema = self._arrow.schema([*fields, *(() if self._columns is None else self._columns.schema)])
+        fields = [self._field(COLUMN, self.dtype)]
+        if self._pack is not None:
+            fields.append(self._field(LENGTHS_COLUMN, np.dtype(np.int32)))
+        if self._columns is not None:
+            fields += self._columns.schema
+        self._schema = self._arrow.schema(fields)
         self._sink = Sink(self._data)
         self._output = self.form.open_rows(self._sink, self._schema)
 
@@ -100,9 +103,11 @@ class RowWriter(TokenFileWriter):
         ids = np.concatenate([np.empty(0, self.dtype), *self._parts])
         ends = np.concatenate([np.empty(0, np.int64), *self._ends])
         begin = self._start
-        row_ends, most = ends, GROUP_ROWS
+        row_ends = ends
+        most = GROUP_ROWS
         if self._pack is not None:  # whatever documents the ids belong to
-            row_ends, most = np.arange(begin + self._pack, begin + ids.size + 1, self._pack), max(GROUP_TOKENS // self._pack, 1)
+            row_ends = np.arange(begin + self._pack, begin + ids.size + 1, self._pack)
+            most = max(GROUP_TOKENS // self._pack, 1)
         first = 0
         while first < row_ends.size:
             n_rows = min(1 + int(np.searchsorted(row_ends[first:], self._start + GROUP_TOKENS, side="left")), most)
@@ -132,10 +137,8 @@ class RowWriter(TokenFileWriter):
             lists.append((lengths, np.concatenate([[0], np.searchsorted(borders, row_ends) + 1])))
         with self._hash.updating(np.ascontiguousarray(ids).data):
             arrays = [
-                self._arrow.ListArray.from_arrays(
-                    positions.astype(np.int32), self._arrow.array(values), type=self._kind(values.dtype)
-                )
-                for values, positions in lists
+                self._arrow.ListArray.from_arrays(positions.astype(np.int32), self._arrow.array(values), type=kind)
+                for (values, positions), kind in zip(lists, self._schema.types, strict=False)
             ]
             if self._columns is not None:
                 arrays += self._columns.take(int(row_ends.size))
@@ -144,8 +147,9 @@ class RowWriter(TokenFileWriter):
         self._n_rows += int(row_ends.size)
         self._start = int(row_ends[-1])
 
-    def _kind(self, dtype: np.dtype[Any]) -> Any:
-        return self._arrow.list_(self._arrow.field("item", self._arrow.from_numpy_dtype(dtype), nullable=False))
+    def _field(self, name: str, dtype: np.dtype[Any]) -> Any:
+        item = self._arrow.field("item", self._arrow.from_numpy_dtype(dtype), nullable=False)
+        return self._arrow.field(name, self._arrow.list_(item), nullable=False)
 
 
 class ListColumnFormat(DescribedFormat):

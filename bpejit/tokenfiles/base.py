@@ -144,7 +144,8 @@ class TokenReader(ABC):
         """Return one id, or a read-only array of consecutive ids."""
         if isinstance(index, slice):
             return self._slice(index)
-        number, n_tokens = operator.index(index), self.n_tokens
+        number = operator.index(index)
+        n_tokens = self.n_tokens
         if not -n_tokens <= number < n_tokens:
             raise IndexError(f"there is no id at {number}; expected -{n_tokens} to {n_tokens - 1}: check `n_tokens`")
         number %= n_tokens

@@ -206,7 +206,8 @@ class MappedTokens(TokenReader):
             yield from (self._ids[start : start + size] for start in range(0, self.n_tokens, size))
             return
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
-        item, offset = self._ids.dtype.itemsize, self._ids.offset
+        item = self._ids.dtype.itemsize
+        offset = self._ids.offset
         try:
             with self.path.open("rb") as file:
                 file.seek(offset)
