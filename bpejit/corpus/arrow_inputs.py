@@ -250,7 +250,8 @@ class RowGroupsChunk(NamedTuple):
         options = self.options
         with arrow_errors(self.path, "Parquet"):
             file = reader.opened(self.path, open_parquet)
-            table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
+            groups = list(range(self.first, self.stop))
+            table = file.read_row_groups(groups, columns=read_columns(options), use_threads=False)
             data, ends, skipped, kept = read_rows(table, self.path, self.first_row, options)
         columns = None if kept is None else pack_rows(kept)
         return DocumentsChunk(data, ends, options.allow_special, self.n_read, skipped, columns).read(reader)

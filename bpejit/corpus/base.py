@@ -422,4 +422,6 @@ def divide_documents(data: Array, ends: Array, chunk_bytes: int) -> Iterator[tup
 
 def share(size: int | None, done: float, total: float) -> int:
     """Return the part `done / total` of the size of an input, rounded down; 0 if the size is unknown."""
-    return 0 if not size else int(size * min(done / total, 1.0)) if total else size
+    if not size or not total:
+        return size or 0
+    return int(size * min(done / total, 1.0))

@@ -158,7 +158,8 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
     _, offset_buffer, data = large.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[large.offset :][: len(large) + 1]
     start = int(offsets[0])
-    return np.frombuffer(data or b"", np.uint8)[start : int(offsets[-1])], offsets[1:] - start
+    stop = int(offsets[-1])
+    return np.frombuffer(data or b"", np.uint8)[start:stop], offsets[1:] - start
 
 
 def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:
@@ -199,8 +200,12 @@ def longest_values(array: Any) -> int:
     if hasattr(array, "dictionary"):
         compute = import_extra("pyarrow.compute", "a column of strings")
         return int(compute.max(compute.binary_length(array.dictionary)).as_py() or 0)
-    children = array.flatten() if hasattr(array, "flatten") and array.type.num_fields else []
-    return max(map(longest_values, children if isinstance(children, list) else [children]), default=0)
+    if not (hasattr(array, "flatten") and array.type.num_fields):
+        return 0
+    children = array.flatten()
+    if not isinstance(children, list):
+        children = [children]
+    return max(map(longest_values, children))
 
 
 def _plain_texts(array: Any) -> Any:

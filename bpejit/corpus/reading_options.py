@@ -179,8 +179,11 @@ class InputOptions:
 
     def that_change_ids(self) -> dict[str, Any]:
         """Return the options by name, without those that only decide whether there is an error, or have no effect."""
-        without = {"strict", "skip_large_records"} | (set() if self.keep_columns else {"keep_columns"})
-        without |= set() if self.skip_large_records else {"max_record"}
+        without = {"strict", "skip_large_records"}
+        if not self.keep_columns:
+            without.add("keep_columns")
+        if not self.skip_large_records:
+            without.add("max_record")
         return {name: value for name, value in vars(self).items() if name not in without}
 
     @property

@@ -167,8 +167,10 @@ class Exchange:
 
 def _state(entry: Entry) -> str:
     """Return whether a file has its `old` or its `new` content, or is `missing` in between."""
-    if entry.staged is None or not os.path.lexists(entry.staged):
-        return "old" if entry.staged is None and os.path.lexists(entry.target) else "new"
+    if entry.staged is None:
+        return "old" if os.path.lexists(entry.target) else "new"
+    if not os.path.lexists(entry.staged):
+        return "new"
     return "missing" if os.path.lexists(entry.aside) and not os.path.lexists(entry.target) else "old"
 
 

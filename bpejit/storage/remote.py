@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from bpejit.extras import import_extra
 from bpejit.storage.files import scratch_folder
 
 StrPath = str | os.PathLike[str]
+
+_URL = re.compile(r"(?:[^\W_]|[+-]|::)+://")
 
 _PACKAGES = {"s3": "s3", "s3a": "s3"}
 """The extra of bpejit that installs the package for a kind of URL."""
@@ -33,8 +36,7 @@ _CHECKSUMS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c")
 
 def is_remote(path: StrPath) -> bool:
     """Return True for a URL such as `s3://bucket/key`."""
-    scheme, found, _ = os.fspath(path).partition("://")
-    return bool(found) and scheme.replace("+", "").replace("::", "").replace("-", "").isalnum()
+    return _URL.match(os.fspath(path)) is not None
 
 
 def local_path(path: str) -> str:

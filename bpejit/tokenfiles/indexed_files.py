@@ -147,13 +147,11 @@ class SequenceIndex(Borders):
         self.dtype = ALL_DTYPES[names[code]]
         super().__init__(path, n_bytes // self.dtype.itemsize)
         self._n_bytes = n_bytes
-        data = np.asarray(map_ids(path, size, np.dtype(np.uint8)))  # no memmap, whose slices take longer
-        begin = _HEADER.size
-        self._lengths = data[begin : begin + 4 * n_sequences].view(_LENGTH)
-        begin += 4 * n_sequences
-        self._positions = data[begin : begin + 8 * n_sequences].view(_NUMBER)
-        begin += 8 * n_sequences
-        self._documents = data[begin : begin + 8 * n_documents].view(_NUMBER)
+        data = np.asarray(map_ids(path, lengths, np.dtype(np.uint8)))  # no memmap, whose slices take longer
+        parts = np.split(data[_HEADER.size :], [4 * n_sequences, 12 * n_sequences])
+        self._lengths = parts[0].view(_LENGTH)
+        self._positions = parts[1].view(_NUMBER)
+        self._documents = parts[2].view(_NUMBER)
         last = 0 if n_sequences == 0 else int(self._positions[-1]) + int(self._lengths[-1]) * self.dtype.itemsize
         if last != n_bytes:
             raise self._no_index(f"ends at the byte {last}", f"{n_bytes}, the size of `{path.with_suffix('.bin')}`")

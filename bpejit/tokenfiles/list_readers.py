@@ -75,14 +75,15 @@ class DividedTokens(TokenReader):
     def _slice(self, index: slice) -> Array:
         wanted = range(*index.indices(self.n_tokens))
         ascending = wanted if wanted.step > 0 else wanted[::-1]
-        at, stop, step = ascending.start, ascending.stop, ascending.step
+        step = ascending.step
         parts: list[Array] = []
-        while at < stop:
+        at = ascending.start
+        while at < ascending.stop:
             number = int(np.searchsorted(self._starts, at, side="right")) - 1
             begin, end = map(int, self._starts[number : number + 2])
             part = self._part(number)
             part.check({"n_tokens": end - begin}, f"`{self.path}`", "do not change files that are open")
-            parts.append(part[at - begin : stop - begin : step])
+            parts.append(part[at - begin : ascending.stop - begin : step])
             at += parts[-1].size * step
         found = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, ALL_DTYPES[self.dtype]), *parts])
         found.flags.writeable = False
@@ -91,7 +92,8 @@ class DividedTokens(TokenReader):
     def document(self, number: int) -> Array:
         """Return the ids of a document."""
         if self._rows is None:  # which is the error of a part
-            return next(part for part in self._parts() if part.n_documents is None).document(number)
+            without = next(part for part in self._parts() if part.n_documents is None)
+            return without.document(number)
         number = document_number(number, int(self._rows[-1]))
         part = int(np.searchsorted(self._rows, number, side="right")) - 1
         return self._part(part).document(number - int(self._rows[part]))
@@ -155,7 +157,10 @@ class JoinedTokens(DividedTokens):
 
     @cached_property
     def _starts(self) -> Array:
-        sizes = [self._part(number).n_tokens if one is None else one.tokens for number, (_, one) in enumerate(self._files)]
+        sizes = [
+            self._part(number).n_tokens if description is None else description.tokens
+            for number, (_, description) in enumerate(self._files)
+        ]
         return np.cumsum([0, *sizes], dtype=np.int64)
 
     def other_columns(self) -> ColumnRows | None:

@@ -294,19 +294,20 @@ def describe_tokens(
     tokens = open_tokens(path, dtype=dtype or (None if known else "uint16"), format=format)
     if verify:
         tokens.verify(progress=progress)
-    return {
+    fields = {
         "kind": "tokens",
         "path": path,
         "files": len(files),
         "file_bytes": sum(Path(file.form.files(file.path)[0]).stat().st_size for file in files),
-        "format": files[0].form.name if known else None,
-        "dtype": tokens.dtype if known else None,
-        "tokens": len(tokens) if known else None,
-        "documents": tokens.n_documents if known else None,
+        "format": files[0].form.name,
+        "dtype": tokens.dtype,
+        "tokens": len(tokens),
+        "documents": tokens.n_documents,
         **{name: getattr(tokens, name) for name in ("bytes_read", "vocab_size", "tokenizer_sha256", "ids_sha256")},
         "verified": verify,
-        "first_ids": tokens[:10].tolist() if known else None,
+        "first_ids": tokens[:10].tolist(),
     }
+    return fields if known else fields | dict.fromkeys(("format", "dtype", "tokens", "documents", "first_ids"))
 
 
 def divided_documents(tokens: TokenReader, separator: int | None) -> Iterator[Array]:
@@ -366,8 +367,9 @@ def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
 
 
 def _suffix(path: StrPath | BinaryIO | None) -> str:
-    has_one = isinstance(path, (str, os.PathLike)) and not is_standard_output(path) and not is_device(path)
-    return PurePath(path).suffix.lower() if has_one else ""  # type: ignore[arg-type]
+    if not isinstance(path, (str, os.PathLike)) or is_standard_output(path) or is_device(path):
+        return ""
+    return PurePath(path).suffix.lower()
 
 
 def _owners(suffix: str) -> Iterator[str]:
@@ -376,8 +378,10 @@ def _owners(suffix: str) -> Iterator[str]:
 
 
 def _has_suffix(format: str, suffix: str) -> bool:  # noqa: A002
-    form = load_format(format) if suffix else None
-    return form is not None and suffix in (form.suffix, *form.other_suffixes)
+    if not suffix:
+        return False
+    form = load_format(format)
+    return suffix in (form.suffix, *form.other_suffixes)
 
 
 def _expected() -> str:
