@@ -96,7 +96,7 @@ class Trusting(NpyFormat):
                 pass
 
         found = super().read(*arguments)
-        return Tokens(found.path, found.ids, found.description, found.borders, found._offset)
+        return Tokens(found.path, found.ids, found.description, found.borders)
 
 
 @pytest.mark.parametrize(
