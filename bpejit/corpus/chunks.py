@@ -145,8 +145,6 @@ class Chunker:
         normalize_newlines: bool = False,
         group_files: bool = True,
     ) -> None:
-        if chunk_bytes < 1:
-            raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self.splitter = splitter
         self.chunk_bytes = chunk_bytes
         self.normalize_newlines = normalize_newlines

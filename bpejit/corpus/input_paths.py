@@ -230,7 +230,9 @@ def find_remote(name: str) -> tuple[Any, list[tuple[str, str, int]]]:
         if not files:
             check_container(name, file_system, path)
             raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the address")
-        return file_system, files if len(files) > 1 or path != files[0][1] else [(name, path, files[0][2])]
+        if len(files) == 1 and files[0][1] == path:
+            files = [(name, path, files[0][2])]
+        return file_system, files
 
 
 def _is_hidden(name: str, folder: str) -> bool:

@@ -64,17 +64,14 @@ def open_input(path: str, start: int = 0) -> BinaryIO:
         raise unreadable(path, error) from error
 
 
-def unreadable(path: str, error: OSError) -> CorpusError:
-    """Return the error to raise for an input that cannot be opened or read."""
+def unreadable(path: str, error: OSError, check: str = "the path and its permissions") -> CorpusError:
+    """Return the error to raise for an input that cannot be opened or read, and what to check."""
     if error.errno in (errno.ENOENT, errno.ENAMETOOLONG, errno.ENOTDIR) and arguments.looks_like_text(path):
         return CorpusError(
             f"cannot read the input {shorten(path)}: {error.strerror or error}, and it looks like text; expected the path of a "
             "file: write the text to a file, and give its path"
         )
-    return CorpusError(
-        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
-        "check the path and its permissions"
-    )
+    return CorpusError(f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check {check}")
 
 
 @contextmanager
@@ -83,9 +80,7 @@ def reading_input(path: str, check: str = "the disk") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CorpusError(
-            f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check {check}, and run again"
-        ) from error
+        raise unreadable(path, error, f"{check}, and run again") from error
 
 
 def read_bytes(file: BinaryIO, path: str, size: int, *, partly: bool = False) -> bytes:

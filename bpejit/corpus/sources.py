@@ -220,7 +220,7 @@ def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, con
         return find_sources(inputs, contents)
     if not isinstance(weights, Mapping):
         raise arguments.wrong_type("sources", weights, "a dict of paths to whole numbers", "give one")
-    empty = not isinstance(inputs, (str, os.PathLike, Iterator)) and arguments.is_iterable(inputs) and not list(inputs)
+    empty = isinstance(inputs, (list, tuple)) and not inputs
     found = [] if empty and weights else find_sources(inputs, contents)
     for path, weight in weights.items():
         number = arguments.whole_number(f"sources[{path!r}]", weight, least=1, most=LARGEST_WEIGHT)

@@ -258,7 +258,9 @@ def _text_size(source: Source) -> int:
     if source.compression is not None:
         with source.open_stream() as stream:
             n_bytes = sum(len(stream.read_fully(1 << 18)) for _ in range(8))
-            return int(size * n_bytes / max(stream.n_raw, 1)) if stream.n_raw < size else n_bytes
+            if stream.n_raw >= size:
+                return n_bytes
+            return int(size * n_bytes / max(stream.n_raw, 1))
     return int(load_format(source.input_format).text_size(source))
 
 

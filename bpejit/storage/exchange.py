@@ -137,8 +137,8 @@ class Exchange:
 
     def _write_journal(self, stack: ExitStack) -> None:
         home = self._journal.parent
-        # The names of files beside the journal, and the paths of others.
-        entries = [[path and (path.name if path.parent == home else str(path)) for path in entry] for entry in self._entries]
+        # Relative to the folder of the journal if they are in it.
+        entries = [[path and str(path).removeprefix(f"{home}{os.sep}") for path in entry] for entry in self._entries]
         fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "boot": boot_name(), "entries": entries}
         sync_folders([entry.target.parent for entry in self._entries])
         self._written = hidden(self._description.target, "tmp")

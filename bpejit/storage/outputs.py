@@ -21,9 +21,7 @@ from bpejit.storage.exchange import recover
 from bpejit.storage.files import StrPath, replacing
 from bpejit.storage.temporary import sync_folders
 
-STANDARD_OUTPUT = "-"
-
-_STANDARD_OUTPUT_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_STANDARD_OUTPUT_NAMES = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """If standard output is redirected to a file, the devices refer to that file, which must not be replaced."""
 
 _FileId = tuple[int, int]

@@ -16,9 +16,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.extras import import_extra
-from bpejit.storage.files import scratch_folder
-
-StrPath = str | os.PathLike[str]
+from bpejit.storage.files import StrPath, scratch_folder
 
 _URL = re.compile(r"(?:[^\W_]|[+-]|::)+://")
 

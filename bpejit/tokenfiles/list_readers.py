@@ -134,7 +134,9 @@ class JoinedTokens(DividedTokens):
         self._open = lru_cache(_MOST_OPEN)(open_file)
         first = self._part(0)
         self.dtype, self.format = first.dtype, first.format
-        names = ["format", "dtype", "tokenizer_sha256", *(["vocab_size"] if first.tokenizer_sha256 is not None else [])]
+        names = ["format", "dtype", "tokenizer_sha256"]
+        if first.tokenizer_sha256 is not None:
+            names.append("vocab_size")
         same = {name: getattr(first, name) for name in names}
         self._files: list[tuple[Path, Description | None]] = []
         counts: list[int | None] = []
