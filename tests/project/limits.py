@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_390,
-    "package lines of code": 44_837,
-    "package tokens": 437_610,
+    "package lines": 73_135,
+    "package lines of code": 44_661,
+    "package tokens": 435_900,
     "tokens in a line of code": 9.76,
     "package modules": 333,
     "cli lines": 4_157,
