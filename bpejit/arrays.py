@@ -7,7 +7,7 @@ fixed dtype, so that each kernel is compiled for one signature only.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Collection, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -145,7 +145,7 @@ def ranges_of(begins: Array, lengths: Array) -> Array:
     return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
 
 
-def matching(pool: Array, places: Array, string: bytes) -> Array:
+def matching(pool: Array, places: Array, string: Iterable[int]) -> Array:
     """Return those of some places of a pool at which a string is."""
     for offset, byte in enumerate(string):
         places = places[pool[places + offset] == byte]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, lengths_of, padded_text, starts_of
+from bpejit.arrays import Array, lengths_of, matching, padded_text, starts_of
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
@@ -23,6 +23,7 @@ from bpejit.kernels.t2t import subtoken_encoding as kernels, subtoken_tree
 from bpejit.t2t import word_tokenizer
 from bpejit.t2t.text_encoders import RESERVED_TOKENS, native_text
 from bpejit.t2t.word_tokenizer import CODE_POINTS
+from bpejit.utf8 import code_points
 
 _logger = logging.getLogger("bpejit.subword")
 
@@ -34,16 +35,11 @@ MAX_CHARACTERS = 1 << 30
 """Maximum total number of characters of all distinct tokens, so that node numbers fit in 32 bits."""
 
 
-def writable_code_points(text: str) -> Array:
-    """Return the code points of a string, lone surrogates included, as a writable uint32 array."""
-    return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), "<u4").astype(np.uint32, copy=False)
-
-
 def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
     """Return the concatenated code points of many strings, uint32, and their starts, int64 [n + 1]."""
     strings = list(strings)
     lengths = lengths_of(strings)
-    return writable_code_points("".join(strings)), starts_of(lengths)
+    return code_points("".join(strings)).copy(), starts_of(lengths)
 
 
 def alphabet_table(alphabet: Iterable[str]) -> Array:
@@ -286,14 +282,10 @@ class SubtokenBuilder:
         found = np.zeros(self._pool.size, np.int32)
         end = np.repeat(self._starts[1:], np.diff(self._starts))
         for token in self._reserved:
-            points = writable_code_points(token)
-            if not points.size:
-                continue
-            at = np.flatnonzero(self._pool == points[0])
-            at = at[at + points.size <= end[at]]
-            for offset in range(1, points.size):
-                at = at[self._pool[at + offset] == points[offset]]
-            found[at] = np.maximum(found[at], points.size)
+            if token:
+                at = np.flatnonzero(self._pool == ord(token[0]))
+                at = matching(self._pool, at[at + len(token) <= end[at]], map(ord, token))
+                found[at] = np.maximum(found[at], len(token))
         return found if (found > 1).any() else found[:0].copy()
 
     def build(self, min_count: int, num_iterations: int, report: Callable[[int], None] | None = None) -> Subtokens:

@@ -7,6 +7,7 @@ records into shards that are not shuffled yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -219,10 +220,6 @@ def warm_data_sets() -> None:
     pack_example_arrays({"targets": (np.ones(2, np.uint32), np.arange(3))}, False)
 
 
-MOST_OPEN = 256
-"""Number of unshuffled shards that are open at a time."""
-
-
 @dataclass(frozen=True)
 class DatasetPlan(JobPlan):
     """The generation of a data set before it runs.
@@ -299,11 +296,9 @@ class ShardSink(PartSink):
     def __init__(self, folder: Path, names: list[str], checkpoint: Mapping[str, Any] | None) -> None:
         known = checkpoint or {"sizes": [0] * len(names), "hashes": [None] * len(names), "records": [0] * len(names)}
         self._files = []
-        self._open: dict[int, GrowingFile] = {}
         for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):
-            file = GrowingFile(folder / name, size, sha256, alongside=False)
-            file.close()
-            self._files.append(file)
+            self._files.append(GrowingFile(folder / name, size, sha256, alongside=False))
+            self._files[-1].close()  # not all may be open at the same time, so one is opened to write to it
         self._records = list(known["records"])
         self._features: Sequence[str] = known.get("features", ())
         self._changed = set(range(len(names)))
@@ -311,20 +306,14 @@ class ShardSink(PartSink):
     def write(self, result: GeneratedChunk) -> tuple[int, int]:
         """Append the records of a chunk; return the numbers of ids and of examples."""
         bounds = result.bounds.tolist()
-        for index, count in enumerate(result.counts.tolist()):
-            if count:
-                self._append(result.first + index, result.data[bounds[index] : bounds[index + 1]])
-                self._records[result.first + index] += count
+        for index in np.flatnonzero(result.counts).tolist():
+            shard = result.first + index
+            with closing(self._files[shard]) as file:
+                file.write(result.data[bounds[index] : bounds[index + 1]].data)
+            self._records[shard] += int(result.counts[index])
+            self._changed.add(shard)
         self._features = self._features or result.features
         return result.n_tokens, result.n_documents
-
-    def _append(self, shard: int, data: Array) -> None:
-        self._open.pop(shard, None)
-        if len(self._open) >= MOST_OPEN:
-            self._open.pop(next(iter(self._open))).close()
-        self._open[shard] = self._files[shard]  # the last one is closed last
-        self._changed.add(shard)
-        self._files[shard].write(data.data)
 
     def state(self) -> dict[str, Any]:
         """Return sizes, hashes and numbers of records of the shards, and the names of the features."""
@@ -341,6 +330,4 @@ class ShardSink(PartSink):
         return self.state()
 
     def close(self) -> None:
-        """Close the shards."""
-        for file in self._open.values():
-            file.close()
+        """Do nothing: no shard stays open."""

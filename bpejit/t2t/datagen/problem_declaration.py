@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,23 +187,6 @@ class Problem:
         if self.vocab_type in (VocabType.SUBWORD, VocabType.BPE):
             return f"vocab.{name}.{self.approx_vocab_size}.{self.vocab_type}"
         return f"vocab.{name}.{VocabType.TOKEN}"
-
-    def training_filepaths(self, data_dir: StrPath, num_shards: int, shuffled: bool) -> list[str]:
-        """Return the paths of the shards of the training set."""
-        return self.data_filepaths(DatasetSplit.TRAIN, data_dir, num_shards, shuffled)
-
-    def dev_filepaths(self, data_dir: StrPath, num_shards: int, shuffled: bool) -> list[str]:
-        """Return the paths of the shards of the development set."""
-        return self.data_filepaths(DatasetSplit.EVAL, data_dir, num_shards, shuffled)
-
-    def test_filepaths(self, data_dir: StrPath, num_shards: int, shuffled: bool) -> list[str]:
-        """Return the paths of the shards of the test set."""
-        return self.data_filepaths(DatasetSplit.TEST, data_dir, num_shards, shuffled)
-
-    def data_filepaths(self, split: str, output_dir: StrPath, num_shards: int, shuffled: bool) -> list[str]:
-        """Return the paths of the shards of a split, or of the files that are shuffled later."""
-        base = self.dataset_filename()
-        return [str(Path(output_dir) / shard_name(base, split, i, num_shards, shuffled=shuffled)) for i in range(num_shards)]
 
 
 def text_of(sample: Any, name: str, problem: Problem, number: int) -> str:

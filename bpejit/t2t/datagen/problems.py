@@ -50,7 +50,6 @@ from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, RecordFormat, load_record_format
-from bpejit.t2t.text_encoders import ClassLabelEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -130,10 +129,6 @@ class Text2ClassProblem(Text2TextProblem):
     def class_labels(self, data_dir: StrPath) -> list[str]:  # noqa: ARG002
         """Return the names of the classes."""
         return [f"ID_{index}" for index in range(self.num_classes)]
-
-    def label_encoder(self, data_dir: StrPath) -> ClassLabelEncoder:
-        """Return the encoder of the labels."""
-        return ClassLabelEncoder(self.class_labels(data_dir))
 
     text_features = ("inputs",)
 

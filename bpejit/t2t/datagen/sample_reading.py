@@ -24,7 +24,7 @@ from bpejit.errors import CorpusError
 from bpejit.t2t.example_arrays import Examples, Lists
 from bpejit.t2t.subword_files import strip_lines
 
-LINE_BREAK = 0x0A
+LINE_BREAK, TAB = 0x0A, 0x09
 
 
 @dataclass(frozen=True)
@@ -371,32 +371,20 @@ class _Skips:
 
 def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
     """Return the fields of lines, and the index of each line."""
-    data = np.frombuffer(lines, np.uint8)
-    ends = line_ends(lines)
-    tabs = np.flatnonzero(data == 0x09)
-    n_tabs = np.diff(np.searchsorted(tabs, ends), prepend=0)
-    wanted = len(layout.names) - 1
-    indices = np.arange(ends.size)
-    wrong = n_tabs != wanted
+    rows = texts_from_lines(lines)
+    n_tabs = np.diff(np.searchsorted(np.flatnonzero(np.frombuffer(lines, np.uint8) == TAB), rows.ends), prepend=0)
+    wanted = len(layout.names)
+    wrong = n_tabs != wanted - 1
     if wrong.any():
-        lengths = np.diff(ends, prepend=-1)
-        for at in np.flatnonzero(wrong).tolist():
-            line = lines[int(ends[at]) - int(lengths[at]) + 1 : int(ends[at])]
-            if line.strip():
-                fields = int(n_tabs[at]) + 1
-                skips.add(at, f"it has {fields} field{'' if fields == 1 else 's'} separated by tabs, not {wanted + 1}")
-            else:
-                skips.add(at, "it is empty")
-        data = data[np.repeat(~wrong, lengths)]
-        indices = indices[~wrong]
-    breaks = np.flatnonzero((data == 0x09) | (data == 0x0A))
-    lengths = np.diff(breaks, prepend=-1)
-    feature = np.repeat(np.tile(np.arange(wanted + 1, dtype=np.uint8), indices.size), lengths)
-    texts = {}
-    for number, name in enumerate(layout.names):
-        column = data[feature == number].tobytes()
-        texts[name] = texts_from_lines(strip_lines(column.replace(b"\t", b"\n")))
-    return texts, indices
+        places = np.flatnonzero(wrong).tolist()
+        for at, count, line in zip(places, (n_tabs[wrong] + 1).tolist(), rows.select(wrong).texts(), strict=True):
+            found = f"it has {count} field{'' if count == 1 else 's'} separated by tabs, not {wanted}"
+            skips.add(at, found if line.strip() else "it is empty")
+        rows = rows.select(~wrong)
+    fields = texts_from_lines(rows.lines.replace(b"\t", b"\n"))
+    column = np.arange(len(fields)) % wanted
+    columns = [strip_lines(fields.select(column == number).lines) for number in range(wanted)]
+    return dict(zip(layout.names, map(texts_from_lines, columns), strict=True)), np.flatnonzero(~wrong)
 
 
 def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:

@@ -16,7 +16,6 @@ from bpejit.t2t.vocabulary_building import (
     pack_strings,
     sort_suffixes,
     word_classes_of,
-    writable_code_points,
 )
 
 # Few characters make equal substrings likely. They include those of escapes, and all widths of UTF-8.
@@ -219,4 +218,4 @@ def test_word_that_cannot_be_encoded():
 
 
 def test_code_points_of_lone_surrogates():
-    assert writable_code_points("a\ud800\U0010ffff").tolist() == [97, 0xD800, 0x10FFFF]
+    assert pack_strings(["a\ud800\U0010ffff"])[0].tolist() == [97, 0xD800, 0x10FFFF]
