@@ -1,8 +1,7 @@
-"""Escape tokens, and encode them as subtokens by greedy longest match."""
+"""Encode tokens as subtokens by greedy longest match."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,14 +17,9 @@ from bpejit.kernels.t2t import subtoken_encoding as kernels
 from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.t2t.text_encoders import UnencodableTokenError
 from bpejit.t2t.vocabulary_building import alphabet_table, check_size, pack_strings, split_text, word_classes_of
+from bpejit.t2t.word_tokenizer import escape_token
 
 _T = TypeVar("_T")
-
-ESCAPE_CHARS = set("\\_u;0123456789")
-"""What an escaped token may contain besides the characters of the alphabet."""
-
-_UNESCAPE_REGEX = re.compile(r"\\u|\\\\|\\([0-9]+);")
-_UNDEFINED = "\u3013"
 
 _BLOCK_IDS = 1 << 18
 _CACHE_SLOTS = 1 << 14
@@ -33,30 +27,6 @@ _ARENA_IDS = 1 << 16
 """The cache takes half a megabyte, which leaves room in the second-level cache of the processor. Four times as many slots take
 as long for English, and 5 to 10 percent longer for many languages.
 """
-
-
-def escape_token(token: str, alphabet: set[str]) -> str:
-    """Escape a token so that it contains only characters of the alphabet, and an underscore only at its end."""
-    if not isinstance(token, str):
-        raise ValueError(f"the token is {shorten(token)}; expected a str")
-    token = token.replace("\\", "\\\\").replace("_", "\\u")
-    escaped = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
-    return "".join(escaped) + "_"
-
-
-def unescape_token(escaped_token: str) -> str:
-    """Invert `escape_token`. A number that is not a code point becomes U+3013."""
-
-    def unescape(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return "_" if match[0] == "\\u" else "\\"
-        try:
-            return chr(int(match[1]))
-        except (ValueError, OverflowError):
-            return _UNDEFINED
-
-    trimmed = escaped_token.removesuffix("_")
-    return _UNESCAPE_REGEX.sub(unescape, trimmed) if "\\" in trimmed else trimmed
 
 
 class _Workspace:

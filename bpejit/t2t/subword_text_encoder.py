@@ -20,24 +20,13 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, TrainingError, shorten
+from bpejit.errors import TokenIdError, TokenizerFormatError, TrainingError, shorten
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import write_output
 from bpejit.t2t import word_tokenizer
-from bpejit.t2t.greedy_encoding import (
-    ESCAPE_CHARS as _ESCAPE_CHARS,
-    GreedyEncoder,
-    escape_token as _escape_token,
-    unescape_token as _unescape_token,
-)
+from bpejit.t2t.greedy_encoding import GreedyEncoder
 from bpejit.t2t.text_encoders import EOS_ID, TextEncoder, native_text, vocabulary_lines
-from bpejit.t2t.vocabulary_building import (
-    SubtokenBuilder,
-    Subtokens,
-    TokenCounter as TokenCounter,
-    checked_number,
-    checked_reserved,
-)
+from bpejit.t2t.vocabulary_building import SubtokenBuilder, Subtokens, TokenCounter as TokenCounter, checked_number
 
 _logger = logging.getLogger("bpejit.subword")
 
@@ -141,7 +130,9 @@ class SubwordTextEncoder(TextEncoder):
             Whether to leave out PAD_ID and EOS_ID at the end.
         """
         joined = "".join(self.decode_list(self._stripped(_listed(ids)) if strip_extraneous else ids))
-        return word_tokenizer.decode([token for escaped in joined.split("_") if (token := _unescape_token(escaped))])
+        return word_tokenizer.decode(
+            [token for escaped in joined.split("_") if (token := word_tokenizer.unescape_token(escaped))]
+        )
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         """Return the subtoken of each id, and an empty string for an id that is not in the vocabulary."""
@@ -251,20 +242,9 @@ class SubwordTextEncoder(TextEncoder):
                 f"min_val is {shorten(min_val)} and max_val is {shorten(max_val)}; expected min_val <= max_val: swap them"
             )
 
-        def find(builder: SubtokenBuilder, num_iterations: int) -> Subtokens:
-            def bisect(low: float, high: float) -> Subtokens:
-                middle = (low + high) // 2
-                _logger.info("Trying min_count %d", middle)
-                found = builder.build(math.ceil(middle), num_iterations, report)
-                if abs(found.size - target) * 100 < target or low >= high or middle < 2:
-                    return found
-                deeper = bisect(middle + 1, high) if found.size > target else bisect(low, middle - 1)
-                return deeper if abs(deeper.size - target) < abs(found.size - target) else found
-
-            return bisect(least, most)
-
+        builder = SubtokenBuilder(token_counts, num_iterations, reserved_tokens, max_subtoken_length, report)
         encoder = cls()
-        encoder._build(token_counts, num_iterations, reserved_tokens, max_subtoken_length, find)
+        encoder._take(builder, builder.bisect(target, least, most))
         return encoder
 
     def build_from_token_counts(
@@ -293,41 +273,14 @@ class SubwordTextEncoder(TextEncoder):
             As `build_from_generator`.
         """
         min_count = math.ceil(checked_number("min_count", min_count))
-        self._build(
-            token_counts,
-            num_iterations,
-            reserved_tokens,
-            max_subtoken_length,
-            lambda builder, num_iterations: builder.build(min_count, num_iterations),
-        )
+        builder = SubtokenBuilder(token_counts, num_iterations, reserved_tokens, max_subtoken_length)
+        self._take(builder, builder.build(min_count))
 
-    def _build(
-        self,
-        token_counts: Mapping[str, int],
-        num_iterations: int,
-        reserved_tokens: list[str] | None,
-        max_subtoken_length: int | None,
-        find: Callable[[SubtokenBuilder, int], Subtokens],
-    ) -> None:
-        """Set the vocabulary to the subtokens that `find` returns for a builder and `num_iterations`."""
-        num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
-        reserved = checked_reserved(reserved_tokens)
-        if not isinstance(token_counts, Mapping):
-            raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
-        if not token_counts:
-            raise CorpusError(
-                "the sample is empty: it contains no token; expected at least one: give some text, or increase the byte budget"
-            )
-        max_subtoken_length = arguments.optional_whole_number("max_subtoken_length", max_subtoken_length, error=TrainingError)
-        self._init_alphabet_from_tokens([*token_counts, *reserved])
-        escaped = [_escape_token(token, self._alphabet) for token in reserved]
-        builder = SubtokenBuilder(
-            token_counts, alphabet=self._alphabet, reserved_tokens=escaped, max_subtoken_length=max_subtoken_length
-        )
-        if num_iterations < 1:
-            self._init_subtokens_from_list(sorted(self._alphabet, reverse=True), reserved_tokens=reserved)
-        else:
-            self._init_subtokens_from_list([*escaped, *builder.strings(find(builder, num_iterations))])
+    def _take(self, builder: SubtokenBuilder, found: Subtokens) -> None:
+        """Set the vocabulary to what was built."""
+        self._alphabet = builder.alphabet
+        reserved, strings = builder.strings(found)
+        self._init_subtokens_from_list(strings, reserved_tokens=reserved)
 
     def _init_subtokens_from_list(self, subtoken_strings: list[str], reserved_tokens: list[str] | None = None) -> None:
         """Set the list of subtokens. `reserved_tokens` come first, are not escaped, and are never used to encode text."""
@@ -339,7 +292,7 @@ class SubwordTextEncoder(TextEncoder):
 
     def _init_alphabet_from_tokens(self, tokens: Iterable[str]) -> None:
         """Set the alphabet to the characters of the tokens and the escape characters."""
-        self._alphabet = {character for token in tokens for character in token} | _ESCAPE_CHARS
+        self._alphabet = {character for token in tokens for character in token} | word_tokenizer.ESCAPE_CHARS
         self._encoder = None
 
     # -- files

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from bpejit.kernels.constants import MAX_TEXT_BYTES
 from bpejit.kernels.t2t import subtoken_encoding as kernels, subtoken_tree
 from bpejit.t2t import word_tokenizer
 from bpejit.t2t.text_encoders import RESERVED_TOKENS, native_text
-from bpejit.t2t.word_tokenizer import CODE_POINTS
+from bpejit.t2t.word_tokenizer import CODE_POINTS, ESCAPE_CHARS, escape_token
 from bpejit.utf8 import code_points
 
 _logger = logging.getLogger("bpejit.subword")
@@ -215,33 +216,52 @@ class SubtokenBuilder:
     Parameters
     ----------
     token_counts : mapping of str to int
-        Not empty.
-    alphabet : set of str
-        Contains all characters of the tokens and the escape characters.
-    reserved_tokens : list of str
-        In escaped form.
+    num_iterations : int
+        Number of refinements for each value of `min_count`.
+    reserved_tokens : list of str, optional
+        Must start with RESERVED_TOKENS, which is the default, or be empty.
     max_subtoken_length : int, optional
         Subtokens have fewer characters than this.
+    report : callable, optional
+        Called after each refinement with the number of refinements so far, those for other values included.
+
+    Attributes
+    ----------
+    alphabet : set of str
+        The characters of the tokens, and the escape characters.
+    reserved : list of str
 
     Raises
     ------
+    CorpusError
+        If there is no token.
     TrainingError
-        If the tokens have more than 2^30 characters, or if a count is not an integer or is negative.
+        If an argument is invalid, if the tokens have more than 2^30 characters, or if a count is not an integer or is negative.
     """
 
     def __init__(
         self,
         token_counts: Mapping[str, int],
-        *,
-        alphabet: set[str],
-        reserved_tokens: list[str],
+        num_iterations: int,
+        reserved_tokens: list[str] | None,
         max_subtoken_length: int | None,
+        report: Callable[[int], None] | None = None,
     ) -> None:
+        self._n_refinements = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
+        self.reserved = _checked_reserved(reserved_tokens)
+        if not isinstance(token_counts, Mapping):
+            raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
+        if not token_counts:
+            raise CorpusError(
+                "the sample is empty: it contains no token; expected at least one: give some text, or increase the byte budget"
+            )
+        max_subtoken_length = arguments.optional_whole_number("max_subtoken_length", max_subtoken_length, error=TrainingError)
+        self.alphabet = {character for token in (*token_counts, *self.reserved) for character in token} | ESCAPE_CHARS
+        self._escaped = [escape_token(token, self.alphabet) for token in self.reserved]
+        self._report = report
         self._counts = _checked_counts(token_counts)
-        self._alphabet = alphabet
-        self._reserved = reserved_tokens
         points, starts = pack_strings(token_counts)
-        table = alphabet_table(alphabet)
+        table = alphabet_table(self.alphabet)
         special = np.isin(points, [ord(character) for character in "\\_\n"]) | (table[points] == 0)
         capacity = points.size + starts.size + subtoken_tree.MAX_ESCAPE_LENGTH * int(np.count_nonzero(special))
         if capacity > MAX_CHARACTERS:
@@ -281,30 +301,31 @@ class SubtokenBuilder:
         """Return the length of the longest reserved token at each position of the pool; an empty array if none occurs."""
         found = np.zeros(self._pool.size, np.int32)
         end = np.repeat(self._starts[1:], np.diff(self._starts))
-        for token in self._reserved:
+        for token in self._escaped:
             if token:
                 at = np.flatnonzero(self._pool == ord(token[0]))
                 at = matching(self._pool, at[at + len(token) <= end[at]], map(ord, token))
                 found[at] = np.maximum(found[at], len(token))
         return found if (found > 1).any() else found[:0].copy()
 
-    def build(self, min_count: int, num_iterations: int, report: Callable[[int], None] | None = None) -> Subtokens:
-        """Find the subtokens for one value of `min_count`.
+    def bisect(self, target: float, low: float, high: float) -> Subtokens:
+        """Find the subtokens whose number is close to `target`, for a value of `min_count` from `low` to `high`."""
+        middle = (low + high) // 2
+        _logger.info("Trying min_count %d", middle)
+        found = self.build(math.ceil(middle))
+        if abs(found.size - target) * 100 < target or low >= high or middle < 2:
+            return found
+        deeper = self.bisect(target, middle + 1, high) if found.size > target else self.bisect(target, low, middle - 1)
+        return deeper if abs(deeper.size - target) < abs(found.size - target) else found
 
-        Parameters
-        ----------
-        min_count : int
-        num_iterations : int
-            At least 1.
-        report : callable, optional
-            Called after each iteration with the number of iterations so far, those for other values included.
-        """
+    def build(self, min_count: int) -> Subtokens:
+        """Find the subtokens for one value of `min_count`. Without refinements, they are the alphabet."""
         min_count = min(max(min_count, 1), np.iinfo(np.int64).max)
         weights = np.zeros(self._n_nodes, np.int64)
         remaining = np.zeros(self._n_nodes, np.int64)
         matched = np.ones(self._n_nodes, np.int32)
         n_selected = 0
-        for iteration in range(num_iterations):
+        for iteration in range(self._n_refinements):
             _logger.info("Iteration %d", iteration)
             # The vocabulary built by an iteration contains the reserved tokens; the initial one, the alphabet, does not.
             reserved = self._reserved_lengths if iteration else self._reserved_lengths[:0]
@@ -315,14 +336,14 @@ class SubtokenBuilder:
                 self._parent, self._depth, self._n_nodes, min_count, weights, remaining, matched
             )
             self._n_iterations += 1
-            _logger.info("vocab_size = %d", len(self._reserved) + len(self._alphabet) + n_selected)
-            if report is not None:
-                report(self._n_iterations)
+            _logger.info("vocab_size = %d", len(self.reserved) + len(self.alphabet) + n_selected)
+            if self._report is not None:
+                self._report(self._n_iterations)
         nodes = np.flatnonzero((remaining >= min_count) | (self._depth == 1))
-        return Subtokens(len(self._reserved) + len(self._alphabet) + n_selected, nodes, remaining[nodes])
+        return Subtokens(len(self.reserved) + len(self.alphabet) + n_selected, nodes, remaining[nodes])
 
-    def strings(self, found: Subtokens) -> list[str]:
-        """Return the strings of a vocabulary in order of id, without the reserved tokens."""
+    def strings(self, found: Subtokens) -> tuple[list[str], list[str]]:
+        """Return the reserved tokens that texts are not encoded to, and the other strings of a vocabulary, in order of id."""
         text = self._pool.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
         at = self._at[found.nodes].tolist()
         lengths = self._depth[found.nodes].tolist()
@@ -330,9 +351,10 @@ class SubtokenBuilder:
             (count, text[start : start + length])
             for count, start, length in zip(found.counts.tolist(), at, lengths, strict=True)
         ]
-        entries += [(0, character) for character in self._alphabet.difference(string for _, string in entries)]
+        entries += [(0, character) for character in self.alphabet.difference(string for _, string in entries)]
         entries.sort(reverse=True)
-        return [string for _, string in entries]
+        strings = [string for _, string in entries]
+        return ([], [*self._escaped, *strings]) if self._n_refinements > 0 else (self.reserved, strings)
 
 
 def checked_number(name: str, value: Any) -> float:
@@ -343,7 +365,7 @@ def checked_number(name: str, value: Any) -> float:
     return number
 
 
-def checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
+def _checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
     """Return reserved tokens, which start with RESERVED_TOKENS; by default these."""
     if isinstance(reserved_tokens, (str, bytes)) or not isinstance(reserved_tokens, (Iterable, type(None))):
         raise arguments.wrong_type("reserved_tokens", reserved_tokens, "a list of str", f"give {[*RESERVED_TOKENS, '...']}")

@@ -1,4 +1,4 @@
-"""The tokenizer of Tensor2Tensor: runs of letters and digits, and runs of other characters.
+"""The tokenizer of Tensor2Tensor: runs of letters and digits, and runs of other characters; and how these are escaped.
 
 Letters and digits are the Unicode categories L* and N* of Python's `unicodedata`, as in the published code.
 """
@@ -11,11 +11,18 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from bpejit import arguments
+from bpejit.errors import shorten
 
 CODE_POINTS = 0x110000
 
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 """Without the underscore, `\\w` matches L* and N*."""
+
+ESCAPE_CHARS = set("\\_u;0123456789")
+"""What an escaped token may contain besides the characters of the alphabet."""
+
+_UNESCAPE_REGEX = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_UNDEFINED = "\u3013"
 
 
 @lru_cache(maxsize=1)
@@ -49,3 +56,27 @@ def decode(tokens: Iterable[str]) -> str:
         parts.append(token)
         previous_is_word = is_word
     return "".join(parts)
+
+
+def escape_token(token: str, alphabet: set[str]) -> str:
+    """Escape a token so that it contains only characters of the alphabet, and an underscore only at its end."""
+    if not isinstance(token, str):
+        raise ValueError(f"the token is {shorten(token)}; expected a str")
+    token = token.replace("\\", "\\\\").replace("_", "\\u")
+    escaped = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
+    return "".join(escaped) + "_"
+
+
+def unescape_token(escaped_token: str) -> str:
+    """Invert `escape_token`. A number that is not a code point becomes U+3013."""
+
+    def unescape(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return "_" if match[0] == "\\u" else "\\"
+        try:
+            return chr(int(match[1]))
+        except (ValueError, OverflowError):
+            return _UNDEFINED
+
+    trimmed = escaped_token.removesuffix("_")
+    return _UNESCAPE_REGEX.sub(unescape, trimmed) if "\\" in trimmed else trimmed

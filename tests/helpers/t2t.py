@@ -16,7 +16,7 @@ import numpy as np
 from conftest import ROOT, data_text, read_shared
 
 from bpejit import subword
-from bpejit.t2t import subword_text_encoder, text_encoders
+from bpejit.t2t import subword_text_encoder, text_encoders, word_tokenizer
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.subword_files import train_vocabulary
 from helpers import t2t_cases
@@ -70,6 +70,7 @@ def pack_examples(
 def modules() -> t2t_cases.Modules:
     """Return the modules of bpejit, with the private functions that the cases call."""
     names = {**vars(text_encoders), **vars(subword_text_encoder)}
+    names |= {"_escape_token": word_tokenizer.escape_token, "_unescape_token": word_tokenizer.unescape_token}
 
     def train(path: Path, size: int, byte_budget: float | None) -> Any:
         return train_vocabulary(str(path), size, byte_budget=None if byte_budget is None else int(byte_budget))

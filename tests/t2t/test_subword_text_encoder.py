@@ -17,7 +17,7 @@ from conftest import data_text, read_shared, small
 from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, TrainingError
-from bpejit.t2t import subword_text_encoder
+from bpejit.t2t import vocabulary_building, word_tokenizer
 from bpejit.t2t.greedy_encoding import SHORT_TEXT_BYTES
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, RESERVED_TOKENS, TextEncoder
@@ -137,21 +137,21 @@ def test_known_vocabulary():
 
 def test_escaping():
     alphabet = set("abc\\_u;0123456789\n")
-    assert subword_text_encoder._escape_token("a_b\\c\nx", alphabet) == "a\\ub\\\\c\\10;\\120;_"
-    assert subword_text_encoder._unescape_token("a\\ub\\\\c\\10;\\120;_") == "a_b\\c\nx"
-    assert subword_text_encoder._unescape_token("\\1114112;\\99999999999999999999;\\9_") == "\u3013\u3013\\9"
+    assert word_tokenizer.escape_token("a_b\\c\nx", alphabet) == "a\\ub\\\\c\\10;\\120;_"
+    assert word_tokenizer.unescape_token("a\\ub\\\\c\\10;\\120;_") == "a_b\\c\nx"
+    assert word_tokenizer.unescape_token("\\1114112;\\99999999999999999999;\\9_") == "\u3013\u3013\\9"
     with pytest.raises(ValueError, match="expected a str"):
-        subword_text_encoder._escape_token(b"bytes", alphabet)
+        word_tokenizer.escape_token(b"bytes", alphabet)
 
 
 @given(st.text(max_size=20), st.sets(st.characters(), max_size=20))
 def test_unescaping(token, alphabet):
     alphabet |= set("\\_u;0123456789")
-    escaped = subword_text_encoder._escape_token(token, alphabet)
+    escaped = word_tokenizer.escape_token(token, alphabet)
     assert [escaped] == twins.subwords.escape_tokens([token], alphabet)
     assert set(escaped) <= alphabet - {"\n"}
     assert escaped.index("_") == len(escaped) - 1
-    assert subword_text_encoder._unescape_token(escaped) == twins.subwords.unescape_token(escaped) == token
+    assert word_tokenizer.unescape_token(escaped) == twins.subwords.unescape_token(escaped) == token
 
 
 def test_lone_surrogates():
@@ -323,7 +323,7 @@ def test_token_that_cannot_be_encoded(monkeypatch):
 
 
 def test_changed_attributes(monkeypatch):
-    monkeypatch.setattr(subword_text_encoder, "_ESCAPE_CHARS", set("\\_;13579"))
+    monkeypatch.setattr(vocabulary_building, "ESCAPE_CHARS", set("\\_;13579"))
     encoder = SubwordTextEncoder.build_to_target_size(100, Counter(["the", "quick", "brown", "fox"]), 2, 10)
     assert "0" not in encoder._alphabet
     with pytest.raises(ValueError, match="cannot be encoded"):
