@@ -26,8 +26,8 @@ Lists = tuple[Array, Array]
 Examples = Mapping[str, Lists]
 """The lists of each feature, all with the same number of lists."""
 
-_VARINT_BYTES = {"u1": 2, "u2": 3, "u4": 5}
-"""The most bytes of an integer of a type in a record; 10 for other types."""
+_VARINT_BYTES = 10
+"""The most bytes of an integer in a record."""
 
 MAX_RECORD_BYTES = 1 << 31
 """Protocol buffers read messages that are smaller than this."""
@@ -139,8 +139,7 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     offsets = np.cumsum([0, *(part.size for part, _ in checked[:-1])])
     starts = np.concatenate([own + offset for (_, own), offset in zip(checked, offsets, strict=True)])
     keys, key_starts = _key_fields(names)
-    most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names))
-    most += sum(part.size * _VARINT_BYTES.get(part.dtype.str[1:], 10) for part, _ in checked)
+    most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names)) + ids.size * _VARINT_BYTES
     data = np.empty(most + TEXT_PADDING, np.uint8)  # memory that is not written to is not taken from the system
     record_starts = np.zeros(n_lists + 1, np.int64)
     put_examples(ids, starts, keys, key_starts, crc_tables(), np.zeros(len(names), np.uint64), record_starts, data)

@@ -213,7 +213,7 @@ def count_tokens(
     Raises
     ------
     CorpusError
-        If a file cannot be read, if a TSV file contains a malformed line, or if there are no tokens.
+        If a file cannot be read, or if a TSV file contains a malformed line.
     """
     contents = contents or Contents(strip_bom=True)
     sources = find_sources(inputs, contents)
@@ -235,11 +235,6 @@ def count_tokens(
                 progress("count", done, total, "bytes")
     counts = counter.counts()
     counts.update(listed)
-    if not counts:
-        raise CorpusError(
-            f"the sample is empty: no tokens in {len(sources)} input(s); expected text or counts: check the files and the byte "
-            "budget"
-        )
     progress("count", done, done, "bytes")
     return counts
 

@@ -58,7 +58,7 @@ class SubwordTextEncoder(TextEncoder):
         self._encoder: GreedyEncoder | None = None
         self.filename = filename
         if filename is not None:
-            self._load_from_file(filename)
+            self._load_lines(vocabulary_lines("filename", filename, "vocabulary file"), os.fspath(filename))
 
     # -- encoding
 
@@ -338,10 +338,6 @@ class SubwordTextEncoder(TextEncoder):
                 "expected text: remove lone surrogates from the training text"
             ) from cause
         write_output(filename, data, overwrite=overwrite, name="filename")
-
-    def _load_from_file(self, filename: StrPath) -> None:
-        """Load a vocabulary file."""
-        self._load_lines(vocabulary_lines("filename", filename, "vocabulary file"), os.fspath(filename))
 
     def _load_from_file_object(self, f: Iterable[str | bytes]) -> None:
         """Load a vocabulary from a file object or an iterable of lines, without quotes or with quotes of either kind."""

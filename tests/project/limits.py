@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_135,
-    "package lines of code": 44_661,
-    "package tokens": 435_900,
+    "package lines": 73_041,
+    "package lines of code": 44_587,
+    "package tokens": 435_365,
     "tokens in a line of code": 9.76,
     "package modules": 333,
     "cli lines": 4_157,

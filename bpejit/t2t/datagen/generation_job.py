@@ -110,7 +110,7 @@ def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) ->
 
 
 def pack_features(features: Examples, packed_length: int, spacing: int) -> dict[str, Lists]:
-    """Return packed examples (see `pack_examples`); targets without inputs are divided if they are longer."""
+    """Return packed examples (see `pack_example_arrays`); targets without inputs are divided if they are longer."""
     has_inputs = "inputs" in features
     packed = pack_example_arrays(features, has_inputs, packed_length, spacing=spacing, chop_long_sequences=not has_inputs)
     used = np.flatnonzero(np.diff(packed["targets"][1]))

@@ -16,8 +16,6 @@ from bpejit.t2t.datagen.sample_reading import LABEL, Layout, SampleChunk, pack_n
 from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.text_encoders import unknown_label
 
-UNIT = "sample"
-
 
 class DatasetSplit:
     """The names of the parts of a data set."""
@@ -248,7 +246,7 @@ def generated_chunks(
 def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: int) -> SampleChunk:
     texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
     ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
-    read = partial(read_texts, layout, texts, ready, f"problem {problem.name}", UNIT, first)
+    read = partial(read_texts, layout, texts, ready, f"problem {problem.name}", "sample", first)
     return SampleChunk(read, 0, texts)
 
 
@@ -259,7 +257,7 @@ def _checked(
     number: int,
 ) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
-    place = f"problem {problem.name}, {UNIT} {number}"
+    place = f"problem {problem.name}, sample {number}"
     row: dict[str, Any] = {}
     for name in problem.text_features:
         row[name] = text_of(sample, name, problem, number).encode("utf-8", "surrogateescape")

@@ -47,21 +47,19 @@ class JsonlWriter(RecordWriter):
     """Writes lines by orjson."""
 
     def __init__(self, file: ByteOutput, names: Sequence[str]) -> None:
-        orjson = import_extra("orjson", "the record format jsonl", error=OutputError)
+        self._orjson = import_extra("orjson", "the record format jsonl", error=OutputError)
         self._file = file
         self._names = names
-        self._dumps = orjson.dumps
-        self._option = orjson.OPT_APPEND_NEWLINE
 
     def write(self, data: Array, starts: Array) -> None:
         """Append lines."""
+        features = read_examples(data, starts, names=self._names)
         columns = []
-        for ids, own in read_examples(data, starts, names=self._names).values():
+        for ids, own in features.values():
             listed = ids.tolist()
             columns.append([listed[start:end] for start, end in pairwise(own.tolist())])
-        names = sorted(self._names, key=str.encode)
-        dumps, option = self._dumps, self._option
-        lines = [dumps(dict(zip(names, lists, strict=True)), option=option) for lists in zip(*columns, strict=True)]
+        dumps, option = self._orjson.dumps, self._orjson.OPT_APPEND_NEWLINE
+        lines = [dumps(dict(zip(features, lists, strict=True)), option=option) for lists in zip(*columns, strict=True)]
         self._file.write(b"".join(lines))
 
 
