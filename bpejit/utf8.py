@@ -20,6 +20,9 @@ STRING_SLICE = 1 << 16
 _LEAST_IN_PLACE = 1 << 14
 """Characters from which on a kernel converts a string, which takes new memory."""
 
+ROOM_OF_CHARACTER = 4
+"""Bytes of UTF-8 that a character takes at most."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,19 +52,34 @@ def is_utf8(data: bytes) -> bool:
 def encode_slices(text: str, start: int = 0, end: int | None = None) -> Iterator[bytes | Array]:
     """Yield the UTF-8 bytes of `text[start:end]`, slice by slice; no slice ends between the halves of a surrogate pair.
 
-    Where the layout of strings is known, a kernel reads long ones in place, without the GIL. A slice is then a view, valid
-    until the next one.
+    A slice is a view, valid until the next one.
     """
     end = len(text) if end is None else end
-    width = width_of_text(text) if end - start >= _LEAST_IN_PLACE and is_layout_known() else 0
-    out = np.empty(4 * min(STRING_SLICE, end - start) + 16 if width else 0, np.uint8)
-    address = np.array([address_of_text(text) if width else 0, len(text)])
+    if end - start < _LEAST_IN_PLACE:
+        yield encode_utf8(text[start:end])
+        return
+    out = np.empty(ROOM_OF_CHARACTER * min(STRING_SLICE, end - start) + TEXT_PADDING, np.uint8)
     while start < end:
         stop = min(start + STRING_SLICE, end)
         if stop < end and is_high_surrogate(text[stop - 1]):
             stop -= 1
-        yield out[: encode_string_part(address, width, start, stop, out)] if width else encode_utf8(text[start:stop])
+        yield out[: encode_range(text, start, stop, out)]
         start = stop
+
+
+def encode_range(text: str, start: int, stop: int, out: Array) -> int:
+    """Write the UTF-8 bytes of `text[start:stop]` to a uint8 array; return their number.
+
+    The array has room for four bytes a character, and TEXT_PADDING more. Where the layout of strings is known, a kernel reads
+    them in place, without the GIL.
+    """
+    if is_layout_known():
+        address = np.array([address_of_text(text), len(text)])
+        n_bytes: int = encode_string_part(address, width_of_text(text), start, stop, out)
+        return n_bytes
+    data = encode_utf8(text[start:stop])
+    memoryview(out)[: len(data)] = data  # type: ignore[arg-type]
+    return len(data)
 
 
 def code_points(text: str) -> Array:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.normalization.alignment import PreTokenizedText
 
-_LONG_STRING = 1 << 22
+_LONG_STRING = TEXT_BYTES
 """Characters from which on a string is converted to UTF-8 in slices while it is encoded. All bytes at once are fresh memory,
 whose page faults take up to half of the time.
 """

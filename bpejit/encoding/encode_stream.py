@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from bpejit.arguments import as_bytes
 from bpejit.arrays import Array, retained_empty
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner
 from bpejit.encoding.workspace import Workspace
+from bpejit.kernels.common.python_text import address_of_text, is_layout_known
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
 from bpejit.splitting import Splitter
-from bpejit.utf8 import encode_slices, is_high_surrogate
+from bpejit.utf8 import encode_slices, encode_utf8, is_high_surrogate
 
 READ_AHEAD = 1 << 14
 """Characters or bytes of a stream of pieces that are read before they are encoded."""
@@ -42,6 +43,12 @@ a call.
 
 _IN_PLACE_BYTES = 1 << 19
 """Bytes of a text that is not copied for each call. The cache grows between calls, and is cleared if it becomes full in one."""
+
+
+_SAMPLE = 1 << 10
+"""Number of characters from which the size of a string in UTF-8 is estimated. Room for three times as many ids as characters is
+more than the allocator retains from four megabytes on, and touching new memory takes a quarter of the time.
+"""
 
 
 class EncodeStream:
@@ -108,11 +115,11 @@ class EncodeStream:
         is_new = self._fresh and not self._filled
         has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None
         # Another thread could change text that is not immutable while a kernel reads it twice.
-        if is_new and has_automaton and isinstance(data, bytes) and len(data) > workspace.text_bytes:
+        if is_new and has_automaton and is_in_place(data) and len(data) > workspace.text_bytes:
             workspace.progress[pretoken_cache.N_OUT] = 0
             out, n_encoded = self._encode_in_place(data, self._splitter.addresses, out)
             done = int(workspace.progress[pretoken_cache.N_OUT])
-            data = memoryview(data)[n_encoded:]
+            data = data[n_encoded:]
         elif len(data) >= 8 * LONG_TEXT_BYTES and workspace.text_capacity < LONG_TEXT_BYTES:
             workspace.resize_text(LONG_TEXT_BYTES)
         for last in self._fill(data, True):
@@ -121,7 +128,7 @@ class EncodeStream:
             done = int(workspace.progress[pretoken_cache.N_OUT])
         return self._runner.check_ids(trimmed(out, done))
 
-    def _encode_in_place(self, data: bytes, automaton: Array, out: Array) -> tuple[Array, int]:
+    def _encode_in_place(self, data: bytes | str, automaton: Array, out: Array) -> tuple[Array, int]:
         """Encode a new text where it is, except for its end, after which kernels read; return `out`, and the number of bytes.
 
         The text buffer, empty on entry, is then large enough for the rest, which the splitter may have read already.
@@ -218,18 +225,23 @@ class EncodeStream:
         return out
 
 
-def writable_view(data: bytes) -> Array:
-    """Return immutable bytes as a writable array: kernels take only such, although they do not write to a text."""
-    return np.asarray(_WritableView(data))
+def is_in_place(text: object) -> TypeGuard[bytes | str]:
+    """Return True if UTF-8 of a text is in memory that does not change: it is `bytes`, or a string of ASCII."""
+    return isinstance(text, bytes) or (isinstance(text, str) and text.isascii() and is_layout_known())
+
+
+def writable_view(text: bytes | str) -> Array:
+    """Return a text that is in place as a writable array: kernels take only such, although they do not write to a text."""
+    return np.asarray(_WritableView(text))
 
 
 class _WritableView:
     """Describes the bytes to NumPy."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data  # the array refers to this object
-        view = np.frombuffer(data, np.uint8)
-        self.__array_interface__ = {**view.__array_interface__, "data": (view.ctypes.data, False)}
+    def __init__(self, text: bytes | str) -> None:
+        self._text = text  # the array refers to this object
+        address = address_of_text(text) if isinstance(text, str) else np.frombuffer(text, np.uint8).ctypes.data
+        self.__array_interface__ = {"version": 3, "shape": (len(text),), "typestr": "|u1", "data": (address, False)}
 
 
 def join_pieces(pieces: Iterable[str | bytes], name: str) -> Iterator[str | bytes]:
@@ -309,7 +321,10 @@ def join_blocks(blocks: list[Array]) -> Array:
 
 def empty_output(data: BytesLike | str) -> Array:
     """Return an array without initial values for the ids of a text, uint32; texts with more ids need a larger one."""
-    n_bytes = len(data) if not isinstance(data, str) or data.isascii() else 3 * len(data)
+    n_bytes = len(data)
+    if isinstance(data, str) and not data.isascii():
+        sample = data[:: max(1, n_bytes // _SAMPLE)]
+        n_bytes = min(3 * n_bytes, len(encode_utf8(sample)) * n_bytes // len(sample) * 9 // 8)
     return retained_empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
 
 

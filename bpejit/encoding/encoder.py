@@ -20,7 +20,7 @@ from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, padded_t
 from bpejit.encoding.batch_encoding import DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
-from bpejit.encoding.encode_stream import EncodeStream, writable_view
+from bpejit.encoding.encode_stream import EncodeStream, is_in_place, writable_view
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
@@ -37,7 +37,7 @@ from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.packed_tokens import id_range, pack_tokens
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.splitting.automaton import SEPARATOR
-from bpejit.utf8 import encode_slices, encode_utf8
+from bpejit.utf8 import ROOM_OF_CHARACTER, encode_range, encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.normalization.alignment import PreTokenizedText
@@ -433,18 +433,15 @@ class Encoder(Decoder):
         if part.stop == len(text):
             return self.encode(text[part.start :], workspace, splitter)
         after = part.stop + ahead_of(splitter)
-        if isinstance(text, bytes):
+        if is_in_place(text):
             view = writable_view(text)[part.start :]
             return self.encode_chunk(view, len(part), after - part.start, False, workspace, splitter)
-        most = (1 if text.isascii() else 4) * (after - part.start) + TEXT_PADDING
+        assert isinstance(text, str)
+        most = ROOM_OF_CHARACTER * (after - part.start) + 2 * TEXT_PADDING
         if workspace.chunk_text.size < most:
             workspace.chunk_text = np.empty(most, np.uint8)
-        cut = stop = 0
-        for begin, end in ((part.start, part.stop), (part.stop, after)):
-            cut = stop
-            for data in encode_slices(text, begin, end):
-                memoryview(workspace.chunk_text)[stop : stop + len(data)] = data  # type: ignore[arg-type, assignment]
-                stop += len(data)
+        cut = encode_range(text, part.start, part.stop, workspace.chunk_text)
+        stop = cut + encode_range(text, part.stop, after, workspace.chunk_text[cut:])
         return self.encode_chunk(workspace.chunk_text, cut, stop, False, workspace, splitter)
 
     def encode_before(self, data: bytes, cut: int, workspace: Workspace, splitter: AnySplitter) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import array_at, count_ones
+from bpejit.jit.memory import array_at, count_ones, store_u64
 from bpejit.jit.simd import NARROWED, narrow_characters
 from bpejit.kernels.constants import EIGHT, EIGHTEEN, FOUR, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
 
@@ -14,6 +14,7 @@ _TAIL_TAG = np.uint64(0x80)
 _TAIL_TAG_MASK = np.uint64(0xC0)
 _LEAD_OF_THREE = np.uint64(0xF)
 _HIGH_FIVE = np.uint64(0xF800)
+_LEAST_OF_THREE = np.uint64(0x800)
 _SURROGATES = np.uint64(0xD800)
 _LOW_SURROGATES = np.uint64(0xDC00)
 _LOW_TEN = np.uint64(0x3FF)
@@ -85,29 +86,36 @@ def read_character(text, position, stop, final, class_of, byte_class):
 def write_utf8(characters, first, last, out, at):
     """Write the UTF-8 of `characters[first:last]`, an array of any width, from `out[at]` on; return the end as uint64.
 
-    The rest is as for `encode_string_part`.
+    Up to eight bytes after the end are written as well. The rest is as for `encode_string_part`.
     """
     i, size, at = np.uint64(first), np.uint64(last), np.uint64(at)
     block = np.uint64(NARROWED)
     while i < size:
-        if i + block <= size:
+        while i + block <= size:
             others = narrow_characters(characters, i, out, at)
-            if others == ZERO:
-                i += block
-                at += block
-                continue
-            n_ascii = count_ones(~others & others - ONE)  # the zeros before the first one
-            i += n_ascii
-            at += n_ascii
-        point = np.uint64(characters[i])
-        while True:
-            i += ONE
+            if others != ZERO:
+                n_ascii = count_ones(~others & others - ONE)  # the zeros before the first one
+                i += n_ascii
+                at += n_ascii
+                break
+            i += block
+            at += block
+        while i < size:
+            point = np.uint64(characters[i])
             if point < np.uint64(0x80):
+                if i + block <= size:
+                    break
                 out[at] = point
+                i += ONE
                 at += ONE
-            elif point < np.uint64(0x800):
-                out[at] = np.uint64(0xC0) | point >> SIX
-                out[at + ONE] = _TAIL_TAG | point & _TAIL
+                continue
+            i += ONE
+            if point - _LEAST_OF_THREE < _SURROGATES - _LEAST_OF_THREE:
+                tails = (point >> SIX & _TAIL) << EIGHT | (point & _TAIL) << SIXTEEN
+                store_u64(out, at, np.uint64(0x8080E0) | point >> TWELVE | tails)
+                at += THREE
+            elif point < _LEAST_OF_THREE:
+                store_u64(out, at, np.uint64(0x80C0) | point >> SIX | (point & _TAIL) << EIGHT)
                 at += TWO
             else:
                 if point >> np.uint64(11) == _SURROGATES >> np.uint64(11):
@@ -126,11 +134,6 @@ def write_utf8(characters, first, last, out, at):
                 out[at + ONE] = _TAIL_TAG | point >> SIX & _TAIL
                 out[at + TWO] = _TAIL_TAG | point & _TAIL
                 at += THREE
-            if i >= size:
-                break
-            point = np.uint64(characters[i])
-            if point < np.uint64(0x80) and i + block <= size:
-                break
     return at
 
 

@@ -94,7 +94,7 @@ def append_text(item, longest, out, at, room, api):
         Characters or bytes of the longest text that is written.
     out : uint8[:], out
     at, room : int
-        Nothing is written from `out[room]` on.
+        Where the text ends at the latest. Up to eight bytes after it are written.
     api : int64[:], in
         `c_api`.
 
