@@ -334,46 +334,11 @@ class UrlStore(UrlFiles, Store):
             raise broken_part(url) from cause
         packed.unlink()
 
-    @contextmanager
-    def storing(self, names: JobOutputs, files: Sequence[str], job: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
-        """Store the final files of a job in this context, and its manifest after it.
+    def publish(self, local: JobOutputs, finished: Finished, *, overwrite: bool, report: Progress) -> Finished:
+        """Store the final files of a job that are in a scratch folder, and its manifest last; return them with their URLs.
 
         An old manifest is removed first: while there is none, the output is not complete. Files of an earlier output that the
         job does not have are removed at the end.
-
-        Parameters
-        ----------
-        names : JobOutputs
-        files : list of str
-            The names of the files without the manifest, relative to its folder.
-        job : dict
-            What was asked for.
-        overwrite : bool
-
-        Raises
-        ------
-        OutputError
-        """
-        with self.mirrored(names) as local:
-            same = local.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
-            local.check((), overwrite=overwrite or same)
-            old = {path.relative_to(local.manifest.parent).as_posix() for path in local.existing()}
-        note = f"{self.folder}/{STORING}"
-        old = (old | set((self.read_json(note) or {}).get("old", ()))) - {*files}
-        self.put_bytes(note, json.dumps({"files": sorted(files), "old": sorted(old)}).encode("ascii"))
-        self.remove([self.manifest_url])
-        yield
-        self.remove([f"{self.base}/{name}" for name in sorted(old)])
-
-    def publish(
-        self,
-        local: JobOutputs,
-        finished: Finished,
-        *,
-        overwrite: bool,
-        report: Progress,
-    ) -> Finished:
-        """Store the final files of a job that are in a scratch folder, and its manifest last; return them with their URLs.
 
         Raises
         ------
@@ -381,11 +346,20 @@ class UrlStore(UrlFiles, Store):
         """
         base = local.manifest.parent
         files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
+        names = [path.relative_to(base).as_posix() for path in files]
         job = (read_record(Path(finished.manifest)) or {}).get("job", {})
-        with self.storing(local, [path.relative_to(base).as_posix() for path in files], job, overwrite=overwrite):
-            for number, path in enumerate(files):
-                report("store", number, len(files), "files")
-                self.put_file(path, self.url_of(local, path))
+        with self.mirrored(local) as there:
+            same = there.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
+            there.check((), overwrite=overwrite or same)
+            old = {path.relative_to(there.manifest.parent).as_posix() for path in there.existing()}
+        note = f"{self.folder}/{STORING}"
+        old = (old | set((self.read_json(note) or {}).get("old", ()))) - {*names}
+        self.put_bytes(note, json.dumps({"files": sorted(names), "old": sorted(old)}).encode("ascii"))
+        self.remove([self.manifest_url])
+        for number, path in enumerate(files):
+            report("store", number, len(files), "files")
+            self.put_file(path, self.url_of(local, path))
+        self.remove([f"{self.base}/{name}" for name in sorted(old)])
         self.put_file(local.manifest, self.manifest_url)
         report("store", len(files), len(files), "files")
         return self.at_urls(local, finished)

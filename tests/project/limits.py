@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_090,
-    "package lines of code": 44_619,
-    "package tokens": 435_622,
+    "package lines": 73_064,
+    "package lines of code": 44_609,
+    "package tokens": 435_567,
     "tokens in a line of code": 9.76,
     "package modules": 333,
     "cli lines": 4_157,
