@@ -27,7 +27,6 @@ from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally
 from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, RunSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.counts_file import write_counts
-from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.spilling import SpilledRuns, shared_runs_folder, spill_settings
@@ -190,8 +189,7 @@ def count_corpus(
             table = add_up(results, spread.workers)
             del results
             trim_heap()  # threads retain the memory of their tables
-            total = table.n_total if isinstance(table, HashTables) else int(table.counts.sum())
-            counts = Counts(header_of(tally, total), table, in_order=False)
+            counts = Counts(header_of(tally, table.n_total), table, in_order=False)
             del table  # so that `take_table` frees it before merges are learned
             yield counts
             return

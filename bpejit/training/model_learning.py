@@ -257,10 +257,8 @@ def model_of(
 def warm_learning() -> None:
     """Call each kernel of counting, learning merges and saving once, so that it is compiled."""
     counters = warm_counting()
-    packed, filled = add_up(counters, 1), add_up(counters[:1], 1)
-    assert isinstance(packed, HashTables)
-    table = packed.pack()
-    MergeLearner(filled, 0)
+    table = add_up(counters, 1).pack()
+    MergeLearner(add_up(counters[:1], 1), 0)
     # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
     for factor in (1, 1000):
         weighted = PretokenTable(table.pool, table.starts, factor * table.counts)

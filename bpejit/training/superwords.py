@@ -164,10 +164,9 @@ def learn_superwords(
 
 
 def _learn_words(
-    counted: PretokenTable | HashTables, n_merges: int, merges: MergeSettings, workers: int, progress: Callable[[int], None]
+    counted: HashTables, n_merges: int, merges: MergeSettings, workers: int, progress: Callable[[int], None]
 ) -> tuple[MergeTable, ByteStrings, int]:
     """Return the merges of words, all tokens after them, and the number of tokens of the text."""
-    assert isinstance(counted, HashTables)
     n_words = counted.n_total
     learner = MergeLearner(counted, n_merges, merges, workers=workers)
     learned = learner.run(progress, compact=True)

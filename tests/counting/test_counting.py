@@ -21,7 +21,7 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.counting import hash_tables, pretoken_counter as counting
 from bpejit.counting.hash_tables import HashTables
-from bpejit.counting.pretoken_counter import PretokenCounter, _stride, add_up, merge_tables
+from bpejit.counting.pretoken_counter import PretokenCounter, _stride, add_up
 from bpejit.counting.table_streams import sort_table
 
 words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
@@ -78,15 +78,11 @@ def test_counting_continues_after_a_table_is_returned() -> None:
     assert count([b"b", b"c"], counter).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
 
 
-def packed(table: PretokenTable | HashTables) -> PretokenTable:
-    return table.pack() if isinstance(table, HashTables) else table
-
-
 @given(st.lists(words, min_size=1, max_size=4))
 def test_merged_tables_equal_one_table(parts: list[list[bytes]]) -> None:
     whole = count([word for part in parts for word in part])
-    assert sort_table(merge_tables([count(part) for part in parts])) == whole
-    assert sort_table(merge_tables([count(part) for part in reversed(parts)])) == whole
+    assert sort_table(add_up([count(part) for part in parts], 1).pack()) == whole
+    assert sort_table(add_up([count(part) for part in reversed(parts)], 1).pack()) == whole
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -114,7 +110,7 @@ def test_parts_are_processed_in_threads(monkeypatch: pytest.MonkeyPatch) -> None
     counters = [PretokenCounter(slots=512, arena_bytes=64) for _ in range(4)]
     for counter, n_words in zip(counters, (100, 300, 1000, 3000), strict=True):
         add([b"%d" % number for number in range(n_words)], counter)
-    assert np.bincount(packed(add_up(counters, 4)).counts).tolist() == [0, 2000, 700, 200, 100]
+    assert np.bincount(add_up(counters, 4).pack().counts).tolist() == [0, 2000, 700, 200, 100]
 
 
 def test_counters_of_other_processes_are_added_up_as_tables() -> None:
@@ -123,12 +119,12 @@ def test_counters_of_other_processes_are_added_up_as_tables() -> None:
     count([b"b", b"c"], counters[1])
     sent = [pickle.loads(pickle.dumps(counter)) for counter in counters]
     assert all(isinstance(one, PretokenTable) for one in sent)
-    assert packed(add_up(sent, 2)).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
+    assert add_up(sent, 2).pack().to_counts() == {b"a": 1, b"b": 2, b"c": 1}
 
 
 def test_counts_beyond_32_bits_add_up() -> None:
     table = table_of({b"a": 1 << 40, b"a rather long pre-token": 3 << 33})
-    assert merge_tables([table, table]).to_counts() == {b"a": 1 << 41, b"a rather long pre-token": 3 << 34}
+    assert add_up([table, table], 1).pack().to_counts() == {b"a": 1 << 41, b"a rather long pre-token": 3 << 34}
 
 
 def test_slots_must_be_a_power_of_two() -> None:
@@ -176,7 +172,7 @@ STEPS = """
     interning.find_slot = counted
     for n in (1, 2, 4):
         steps = 0
-        assert len(counting.merge_tables(tables[:n])) == 5000 * n
+        assert len(counting.add_up(tables[:n], 1)) == 5000 * n
         print(steps / (5000 * n))
 """
 

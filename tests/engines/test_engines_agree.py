@@ -19,7 +19,6 @@ import bpejit
 from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.counting.count_job import CountedChunk, CountJob
-from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.header import CountSettings
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.table_streams import sort_table
@@ -54,8 +53,7 @@ def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: in
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[CountedChunk] = []
     spread = make_engine(engine, workers)
-    added = add_up(spread.fold_chunks(job, chunks, seen.append), workers)
-    table = sort_table(added.pack() if isinstance(added, HashTables) else added)
+    table = sort_table(add_up(spread.fold_chunks(job, chunks, seen.append), workers).pack())
     assert sum(chunk.n_bytes for chunk in seen) == sum(chunk.n_read for chunk in seen) == corpus.stat().st_size
     return table
 
