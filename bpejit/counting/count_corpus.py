@@ -163,7 +163,6 @@ def count_corpus(
             yield count_on_cluster(job, sources, contents, shared, work, **bounds, header_of=header_of, out=out)
         return
     spread = job.engine(work["engine"], work["workers"], total, sources, max_memory is not None)
-    job = replace(job, expected_bytes=None if total is None else total // spread.workers)
     chunker = job.chunker(work["chunk_bytes"])
     tally = Tally(contents.sample is not None)
 

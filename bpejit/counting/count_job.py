@@ -90,14 +90,11 @@ class CountJob:
         Bounds the memory of a worker, which then writes its table to sorted runs on disk.
     weight : int
         The counts are multiplied by it.
-    expected_bytes : int, optional
-        Approximate size of the text for each worker, if known.
     """
 
     settings: CountSettings
     spill: SpillSettings | None = None
     weight: int = 1
-    expected_bytes: int | None = None
 
     @classmethod
     def of_settings(cls, settings: CountSettings) -> CountJob:
@@ -211,7 +208,7 @@ class CountWorker:
             self._plain_splitter = Splitter(self._splitter.pattern)
         self._unchecked = job.settings.words
         self._reader = ChunkReader(normalize_newlines=job.settings.normalize_newlines)
-        self._counter = PretokenCounter(expected_bytes=job.expected_bytes) if job.spill is None else SpillingCounter(job.spill)
+        self._counter = PretokenCounter() if job.spill is None else SpillingCounter(job.spill)
         self._counter.weight = job.weight
 
     def run(self, chunk: AnyChunk) -> CountedChunk:

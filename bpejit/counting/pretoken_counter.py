@@ -16,7 +16,7 @@ from bpejit.counting.table_streams import merge_streams, new_arrays, sort_blocks
 from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
-from bpejit.kernels.constants import NEED_SPACE, POSITION_MASK, TEXT_PADDING, WARMING_TEXT
+from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING, WARMING_TEXT
 from bpejit.kernels.counting import common_pretokens, interning, text_counting
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.splitting import Splitter, check_chunk
@@ -31,17 +31,6 @@ PART_SLOTS = 1 << 14
 """Approximate number of slots of all tables, for each part of the pre-tokens that is processed together. Its slots take 512 KB,
 and its index 256 KB, so both are in the CPU cache."""
 
-LEAST_POWER = 0.8
-"""If the number of pre-tokens grows at least as this power of the size of the text, as in languages without spaces, the size of
-the table at the end is extrapolated, in proportion to the text: that was 5% too low for Chinese and 4% too high for Japanese,
-and with the power 40% too low for Chinese. In English the power is lower, and falls."""
-
-MOST_EXPECTED_SLOTS = 1 << 21
-"""Maximum number of slots, of 32 bytes, to which a table grows in one step."""
-
-MOST_EXPECTED_BYTES = 1 << 26
-"""Maximum size to which an arena grows in one step. Memory that is never written costs nothing."""
-
 _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
@@ -54,8 +43,6 @@ class PretokenCounter:
         Initial number of slots; a power of two.
     arena_bytes : int
         Initial capacity for the bytes of pre-tokens of more than 15 bytes.
-    expected_bytes : int, optional
-        Approximate size of the text, if known, so that tables grow in fewer steps.
 
     Attributes
     ----------
@@ -63,15 +50,10 @@ class PretokenCounter:
         The counts that are returned are multiplied by it.
     """
 
-    def __init__(
-        self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES, expected_bytes: int | None = None
-    ) -> None:
+    def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
         if slots < 2 * keys.BATCH or slots & (slots - 1):
             raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
         self._initial = slots, arena_bytes
-        self._expected_bytes = expected_bytes or 0
-        self._n_bytes = 0  # of text so far, without the spans of the current call
-        self._at_growth = 0, 0  # slots in use and bytes of text when the table was enlarged
         self.weight = 1
         self._table = np.zeros(4 * slots, np.uint64)
         self._arena = np.zeros(arena_bytes, np.uint8)
@@ -89,15 +71,12 @@ class PretokenCounter:
             for first, ends, n_ends in splitter.blocks(text, stops, cut, final):
                 self.add_spans(text, first, ends, n_ends)
             return
-        before = self._n_bytes
         split_state = splitter.new_state()
         progress = np.zeros(3, np.int64)
         split = text, stops, cut, final, splitter.automaton, split_state, self._ends, progress
         self._state[interning.NEXT] = 0
         while text_counting.count_text(*split, self._table, self._arena, self._state, self._scratch) == NEED_SPACE:
-            self._n_bytes = before + int(progress[text_counting.FIRST])
             self._grow(text.size)
-        self._n_bytes = before + int(progress[text_counting.FIRST])
 
     def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
         """Count the spans `ends[:n_ends]` of a padded text. The first span starts at `first`."""
@@ -106,7 +85,6 @@ class PretokenCounter:
             interning.count_spans(text, first, ends, n_ends, self._table, self._arena, self._state, self._scratch) == NEED_SPACE
         ):
             self._grow(text.size)
-        self._n_bytes += (int(ends[n_ends - 1]) & POSITION_MASK) - first if n_ends else 0
 
     def add_table(self, table: PretokenTable) -> None:
         """Add the counts of another table."""
@@ -123,33 +101,14 @@ class PretokenCounter:
         """Enlarge the table if it is full. Otherwise enlarge the arena, by at least `longest` bytes."""
         slots = self._table.size // 4
         if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
-            larger = touch_pages(huge_page_zeros(4 * self._next_slots(slots), np.uint64))
+            larger = touch_pages(huge_page_zeros(8 * slots, np.uint64))
             interning.rehash(self._table, larger)
             self._table = larger
             return
         used = int(self._state[interning.ARENA_USED])
-        expected = min(self._expected_bytes, MOST_EXPECTED_BYTES)
-        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING, expected), np.uint8)
+        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), np.uint8)
         arena[:used] = self._arena[:used]
         self._arena = arena
-
-    def _next_slots(self, slots: int) -> int:
-        """Return the size of the table after `slots` slots: twice as many, or as many as the text is expected to need.
-
-        Each step copies the table to new memory, whose first touch is slow. Where half of the slots are new in each step, the
-        steps before the last one cost as much as that one.
-        """
-        used = int(self._state[interning.USED])
-        n_bytes = self._n_bytes
-        (used_before, n_bytes_before), self._at_growth = self._at_growth, (used, n_bytes)
-        slots *= 2
-        if not 0 < n_bytes_before < n_bytes < self._expected_bytes or used <= used_before:
-            return slots
-        power = math.log(used / used_before) / math.log(n_bytes / n_bytes_before)
-        expected = used * self._expected_bytes / n_bytes
-        while power >= LEAST_POWER and 3 * slots < 4 * expected and slots < MOST_EXPECTED_SLOTS:
-            slots *= 2
-        return slots
 
     def table(self) -> PretokenTable:
         """Return the counts so far, in no order."""

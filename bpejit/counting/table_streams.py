@@ -211,14 +211,13 @@ def merge_streams(streams: Sequence[Iterable[PretokenTable]]) -> Iterator[Pretok
 
 def _merge_two(left: Iterator[PretokenTable], right: Iterator[PretokenTable]) -> Iterator[PretokenTable]:
     a, b = next(left, None), next(right, None)
-    output = _Output()
+    output = new_arrays(BLOCK_WORDS, BLOCK_BYTES + TEXT_PADDING)
     state = np.zeros(4, np.int64)
     while a is not None and b is not None:
-        done = output.merge(a, b, state)
-        if not done:
+        if sorted_tables.merge_sorted(a.pool, a.starts, a.counts, b.pool, b.starts, b.counts, state, *output) != DONE:
             if not state[sorted_tables.MERGED]:  # not even the next pre-token fits
-                output = _Output(max(a.pool.size, b.pool.size))
-            yield from output.take(state)
+                output = new_arrays(BLOCK_WORDS, BLOCK_BYTES + max(a.pool.size, b.pool.size) + TEXT_PADDING)
+            yield from _take_merged(output, state)
             continue
         left_ended = state[sorted_tables.AT_LEFT] == len(a)
         right_ended = state[sorted_tables.AT_RIGHT] == len(b)
@@ -228,7 +227,7 @@ def _merge_two(left: Iterator[PretokenTable], right: Iterator[PretokenTable]) ->
         if right_ended:
             b = next(right, None)
             state[sorted_tables.AT_RIGHT] = 0
-    yield from output.take(state)
+    yield from _take_merged(output, state)
     rest, at, others = (a, sorted_tables.AT_LEFT, left) if b is None else (b, sorted_tables.AT_RIGHT, right)
     if rest is not None:
         if state[at] < len(rest):
@@ -236,27 +235,13 @@ def _merge_two(left: Iterator[PretokenTable], right: Iterator[PretokenTable]) ->
         yield from others
 
 
-class _Output:
-    """The arrays of one block of output."""
-
-    def __init__(self, longest: int = 0) -> None:
-        self._pool: Array = np.empty(BLOCK_BYTES + longest + TEXT_PADDING, np.uint8)
-        self._starts: Array = np.zeros(BLOCK_WORDS + 1, np.int64)
-        self._counts: Array = np.empty(BLOCK_WORDS, np.int64)
-
-    def merge(self, a: PretokenTable, b: PretokenTable, state: Array) -> bool:
-        """Merge until one table ends, and return True, or until the output is full."""
-        output = self._pool, self._starts, self._counts
-        status = sorted_tables.merge_sorted(a.pool, a.starts, a.counts, b.pool, b.starts, b.counts, state, *output)
-        return bool(status == DONE)
-
-    def take(self, state: Array) -> Iterator[PretokenTable]:
-        """Yield the output as a block, unless it is empty, and start another one."""
-        n = int(state[sorted_tables.MERGED])
-        n_bytes = int(state[sorted_tables.MERGED_BYTES])
-        state[sorted_tables.MERGED] = state[sorted_tables.MERGED_BYTES] = 0
-        if n:
-            yield PretokenTable(self._pool[:n_bytes].copy(), self._starts[: n + 1].copy(), self._counts[:n].copy())
+def _take_merged(output: tuple[Array, Array, Array], state: Array) -> Iterator[PretokenTable]:
+    """Yield what `merge_sorted` has written as a block, unless it is empty, and let it begin again."""
+    n, n_bytes = int(state[sorted_tables.MERGED]), int(state[sorted_tables.MERGED_BYTES])
+    state[sorted_tables.MERGED] = state[sorted_tables.MERGED_BYTES] = 0
+    if n:
+        pool, starts, counts = output
+        yield PretokenTable(pool[:n_bytes].copy(), starts[: n + 1].copy(), counts[:n].copy())
 
 
 def even_blocks(stream: Iterable[PretokenTable]) -> Iterator[PretokenTable]:

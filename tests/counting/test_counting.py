@@ -51,27 +51,6 @@ def test_growth_from_the_smallest_table() -> None:
     assert count(pretokens).to_counts() == Counter(pretokens)
 
 
-def grown(pretokens: list[bytes], expected_bytes: int | None) -> list[int]:
-    """Count pre-tokens, fifty at a time, and return the sizes of the table, in slots."""
-    counter = PretokenCounter(slots=512, arena_bytes=64, expected_bytes=expected_bytes)
-    sizes = []
-    for begin in range(0, len(pretokens), 50):
-        count(pretokens[begin : begin + 50], counter)
-        sizes.append(counter._table.size // 4)
-    assert counter.table().to_counts() == Counter(pretokens)
-    return sorted(set(sizes))
-
-
-def test_growth_to_the_expected_size() -> None:
-    different = [b"%06d" % number for number in range(6000)] + [b"a long pre-token %d" % number for number in range(100)]
-    n_bytes = sum(map(len, different))
-    assert grown(different, None) == [512, 1024, 2048, 4096, 8192, 16384]
-    assert grown(different, n_bytes) == [512, 1024, 16384]
-    # Few of these are new, so their number is not extrapolated.
-    known = [b"%06d" % (number if number % 50 == 0 else number % 50) for number in range(60_000)]
-    assert grown(known, sum(map(len, known))) == [512, 1024, 2048]
-
-
 def test_counting_continues_after_a_table_is_returned() -> None:
     counter = PretokenCounter()
     count([b"a", b"b"], counter)
