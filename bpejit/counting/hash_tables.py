@@ -27,21 +27,6 @@ class Sizes(NamedTuple):
     n_tokens: float  # the same as `n_units`, weighted with the counts
 
 
-def distinct_weights(occurs: Array, large: Array) -> Array:
-    """Return 0 and the distinct counts, which are positive, in ascending order (uint64).
-
-    Parameters
-    ----------
-    occurs : bool [SMALL_COUNTS]
-        Which counts below `SMALL_COUNTS` occur.
-    large : int64 or uint64 [n]
-        The other counts, in any order.
-    """
-    # `np.unique` of all counts takes six times as long.
-    occurs[0] = True
-    return np.concatenate([np.flatnonzero(occurs).astype(np.uint64), np.unique(large).astype(np.uint64)])
-
-
 class HashTables:
     """Distinct pre-tokens and their counts, in no order.
 
@@ -73,7 +58,10 @@ class HashTables:
         with closing(TaskThreads(self._n_threads)) as pool:
             measured = pool.run(self._measure)
         occurs = np.logical_or.reduce([occurs for occurs, _ in measured])
-        self.weights = distinct_weights(occurs, np.concatenate([large for _, large in measured]))
+        occurs[0] = True
+        # `np.unique` of all counts takes six times as long.
+        large = np.unique(np.concatenate([large for _, large in measured]))
+        self.weights = np.concatenate([np.flatnonzero(occurs).astype(np.uint64), large])
         self.n_total = int(self._sizes["total"].sum())
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.encoder import prepared
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import characters
-from bpejit.encoding.restarts import ahead_of
+from bpejit.encoding.restarts import ahead_of, find_restart
 from bpejit.encoding.workspace import TEXT_BYTES
 from bpejit.errors import OptionError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK
@@ -150,19 +150,15 @@ def _first_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -
 def _last_ids(codec: Codec, text: str | bytes, n: int, splitter: AnySplitter) -> Array:
     """Return the last ids of a text: all, or more than `n`. The text is read from its end where it may be cut somewhere."""
     encoder = codec.encoder
-    ahead = max([4, *map(len, splitter.special_tokens)])
-    size = max(_PER_TOKEN * n, _LEAST_STEP) + 4 * ahead
+    size = max(_PER_TOKEN * n, _LEAST_STEP) + 4 * ahead_of(splitter)
     with codec.workspace() as workspace:
         while size < len(text) and splitter.automaton is not None:
-            end = text[-size:]
-            data = encode_utf8(end) if isinstance(end, str) else bytes(end)
-            padded, n_bytes = padded_text(data)
-            cut = splitter.find_cut(padded, 2 * ahead + 4, n_bytes - ahead, n_bytes)
-            ids = encoder.encode(data[cut:], workspace, splitter) if cut >= 0 else np.empty(0, np.uint32)
+            cut = find_restart(splitter, text, len(text) - size, len(text))
+            ids = encoder.encode(text[cut:], workspace, splitter) if cut >= 0 else np.empty(0, np.uint32)
             if ids.size > n:
                 return ids
             size *= 4
-        return encoder.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
+        return encoder.encode(text, workspace, splitter)
 
 
 def chunk(

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from bpejit.normalization.alignment import PreTokenizedText
     from bpejit.normalization.pipeline import TextPipeline
 
-_TOKEN_BYTES_PER_CALL = 1 << 24
-"""Bytes of tokens that are encoded in one call when a tokenizer is loaded."""
-
 MAX_SPLITTERS = 16
 """Largest number of sets of special tokens whose splitters an encoder stores, besides the default one."""
 
@@ -168,19 +165,11 @@ class Encoder(Decoder):
         numbers = np.fromiter(self.model.tokens, np.int64, len(tokens))
         strings = ByteStrings.from_list(tokens)
         workspace = Workspace(cache_bytes=1 << 16, cache_limit=0, text_bytes=1 << 10)
-        unreachable: list[bytes] = []
-        first = 0
-        while first < len(tokens):
-            # As many as fit, but at least one.
-            limit = np.searchsorted(strings.starts, strings.starts[first] + _TOKEN_BYTES_PER_CALL, side="right")
-            stop = max(int(limit) - 1, first + 1)
-            ids, ends = self.encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace, any_bytes=True)
-            # A single id is the id of the token or the unknown one, since no other token has these bytes.
-            several = np.diff(ends, prepend=0) != 1
-            several[~several] = ids[ends[~several] - 1] != numbers[first:stop][~several]
-            unreachable += [tokens[first + number] for number in np.flatnonzero(several).tolist()]
-            first = stop
-        return unreachable
+        ids, ends = self.encode_strings(strings, workspace, any_bytes=True)
+        # A single id is the id of the token or the unknown one, since no other token has these bytes.
+        several = np.diff(ends, prepend=0) != 1
+        several[~several] = ids[ends[~several] - 1] != numbers[~several]
+        return [tokens[index] for index in np.flatnonzero(several).tolist()]
 
     @cached_property
     def _find_symbols(self) -> FindSymbols:

@@ -290,31 +290,22 @@ class Session:
 
     def _append_short(self, data: bytes) -> Appended:
         """Append some text to a tail that is not long: `_replace` in a quarter of the time."""
-        tail, encoder, splitter = self._tail, self._encoder, self._splitter
-        text = tail.data + data
-        first = splitter if self._length or self._before else self._first
-        # To look for a restart takes as long as to encode a kilobyte.
-        cut = find_last_restart(splitter, text, 1, len(text) - self._reach + 1) if 2 * len(text) > BLOCK_BYTES else -1
-        piece = _NOTHING
+        before, start = self._tail.ids, self._kept.size + self._n_ids
+        splitter = self._splitter if self._length or self._before else self._first
         with self._codec.workspace() as workspace:
-            if cut > 0:
-                ids = encoder.encode_before(text[: cut + self._ahead], cut, workspace, first)
-                piece = self._block(text[:cut], ids)
-                text = text[cut:]
-            ids = encoder.encode(text, workspace, splitter if cut > 0 else first)
-        kept, start = tail.ids, self._kept.size + self._n_ids
-        new = np.concatenate([piece.ids, ids]) if cut > 0 else ids
-        self._checked(new)
-        if cut > 0:
+            *pieces, tail = self._encoded(self._tail.data + data, None, splitter, workspace)
+        ids = join_blocks([*(piece.ids for piece in pieces), tail.ids]) if pieces else tail.ids
+        self._checked(ids)
+        self._tail = tail
+        for piece in pieces:
             self._recent.append(piece)
             self._length += piece.length
             self._n_ids += piece.ids.size
-            self._n_recent += cut
-            if self._n_recent > BLOCK_BYTES:
-                self._settle()
-        self._tail = self._block(text, ids)
-        same = _common(kept, new)
-        return Appended(start + same, new[same:])
+            self._n_recent += len(piece.data)
+        if self._n_recent > BLOCK_BYTES:
+            self._settle()
+        same = _common(before, ids)
+        return Appended(start + same, ids[same:])
 
     def _settle(self) -> None:
         """Make one block of the text that was appended in short pieces."""
@@ -396,7 +387,8 @@ class Session:
                 break
             places.append(place)
         if following is None:
-            places.append(find_last_restart(splitter, text, places[-1] + 1, high))
+            # To look for a restart takes as long as to encode a kilobyte.
+            places += [find_last_restart(splitter, text, places[-1] + 1, high)] if 2 * len(text) > BLOCK_BYTES else []
         elif places[-1] < len(data):
             places.append(len(data))
         blocks: list[_Block] = []

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable, touch_pages
-from bpejit.counting.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
+from bpejit.counting.hash_tables import HashTables
 from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.constants import NEED_SPACE, WORD_BITS
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
@@ -68,10 +68,7 @@ def add_sums(source: Array, sums: Array) -> None:
 
 def weights_of(counts: Array) -> Array:
     """Return 0 and the distinct counts above it, ascending (uint64)."""
-    occurs = np.zeros(SMALL_COUNTS, np.bool_)
-    is_small = counts < SMALL_COUNTS
-    occurs[np.maximum(counts[is_small], 0)] = True
-    return distinct_weights(occurs, counts[~is_small])
+    return np.append(np.uint64(0), np.unique(counts[counts > 0]).astype(np.uint64))
 
 
 def new_byte_pairs() -> Array:

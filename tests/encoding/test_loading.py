@@ -15,7 +15,7 @@ import pytest
 import twins
 from conftest import small
 from helpers.encoding import naive_rules, ranked_models
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from bpejit.encoding import encoder as encoding, kernel_runner
 from bpejit.encoding.encoder_tables import make_whole_tokens
@@ -37,11 +37,9 @@ def whole_tokens(encoder: encoding.Encoder) -> dict[bytes, int]:
     return {pool[entry >> 32 :][: entry & 0xFFFF_FFFF]: token_id for _, entry, token_id in rows if entry}
 
 
-@given(ranked_models(), st.sampled_from([1, 7, 1 << 24]))
-def test_unreachable_tokens(model: Model, at_once: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "_TOKEN_BYTES_PER_CALL", at_once)
-        encoder = encoding.Encoder(model)
+@given(ranked_models())
+def test_unreachable_tokens(model: Model) -> None:
+    encoder = encoding.Encoder(model)
     assert whole_tokens(encoder) == {token: model.ids[token] for token in unreachable_tokens(model)}
 
 
