@@ -71,7 +71,10 @@ class CountSettings:
         words = None
         if superwords is not None:
             arguments.choice("superwords", superwords, SUPERWORDS)
-            words, pattern = pattern_source(pattern), _pattern_of_runs(superword_pattern, pattern, unicode)
+            from bpejit.splitting.superword_patterns import joined_words  # not at the top: it imports the compiler
+
+            words, runs = pattern_source(pattern), superword_pattern
+            pattern = joined_words(words, unicode) if runs is None else arguments.pattern("superword_pattern", runs)
         elif superword_pattern is not None:
             raise OptionError('superword_pattern is given, and superwords is None; expected both: give `superwords="super"`')
         return cls(
@@ -130,7 +133,8 @@ class CountsHeader:
     def __post_init__(self) -> None:
         inputs = sorted(map(dict, self.inputs), key=itemgetter("path"))
         if any(one["path"] == other["path"] for one, other in pairwise(inputs)):
-            inputs.sort(key=_input_order)  # which takes a tenth of a second for 10,000 inputs
+            # Not always, since it takes a tenth of a second for 10,000 inputs.
+            inputs.sort(key=lambda entry: (entry["path"], json.dumps(entry, sort_keys=True)))
         object.__setattr__(self, "inputs", tuple(inputs))
 
     def to_json(self) -> bytes:
@@ -178,19 +182,6 @@ class CountsHeader:
             {"plan": str(one["plan"]), "part": int(one["part"]), "parts": int(one["parts"])} for one in fields.get("parts", ())
         ]
         return cls(settings, inputs, n_bytes, n_pretokens, tuple(parts))
-
-
-def _pattern_of_runs(given: Any, words: Pattern, unicode: str) -> Pattern:
-    """Return the split pattern of the sequences of words, as given, or by default the repeated words."""
-    if given is not None:
-        return arguments.pattern("superword_pattern", given)
-    from bpejit.splitting.superword_patterns import joined_words
-
-    return joined_words(words, unicode)
-
-
-def _input_order(entry: Record) -> tuple[str, str]:
-    return entry["path"], json.dumps(entry, sort_keys=True)
 
 
 def _content(entry: Record) -> tuple[str, ...] | None:

@@ -236,15 +236,11 @@ def shared_runs_folder(parent: str) -> Iterator[str]:
     try:
         yield url
     finally:
-        _remove_below(url)
-
-
-def _remove_below(url: str) -> None:
-    """Remove all files below a URL. An error is ignored, as for local files: it would hide the result, or another error."""
-    with suppress(Exception):
-        file_system, name = remote_file_system(url, error=OutputError)
-        file_system.invalidate_cache()
-        file_system.rm(name, recursive=True)
+        # An error is ignored, as for local files: it would hide the result, or another error.
+        with suppress(Exception):
+            file_system, name = remote_file_system(url, error=OutputError)
+            file_system.invalidate_cache()
+            file_system.rm(name, recursive=True)
 
 
 def remove_runs(runs: Sequence[Run]) -> None:

@@ -66,11 +66,12 @@ class Encoder(Decoder):
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         super().__init__(model)
         self._stored_name = stored_name(model, CACHE_BYTES)
-        self._stored = None if self._stored_name is None else load_encoder(self._stored_name)
-        self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
+        stored = None if self._stored_name is None else load_encoder(self._stored_name)
+        self.tables = make_tables(model, specials) if stored is None else stored[0]
+        self._stored = None if stored is None else stored[1:]
         self.splitter: AnySplitter = self._make_splitter(frozenset(model.special_tokens))
         self.runner = KernelRunner(model, self.tables)
-        if self._stored is None and model.keeps_whole:
+        if stored is None and model.keeps_whole:
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole_tokens(model, unreachable)
@@ -121,11 +122,11 @@ class Encoder(Decoder):
         if sizes in self._seeded:
             workspace.copy_cache(*self._seeded[sizes])
             return workspace
-        stored, self._stored = self._stored, None  # needed only once
-        if stored is not None and sizes == (stored.slots.size, stored.n_arena):
-            workspace.copy_cache(stored.slots, stored.arena, stored.progress)
+        (seeds, n_arena), self._stored = self._stored or (None, 0), None  # needed only once
+        if seeds is not None and sizes == (seeds[0].size, n_arena):
+            workspace.copy_cache(*seeds)
         else:
-            stored = None
+            seeds = None
             self._seed(workspace)
         with suppress(CorpusError):  # a vocabulary may have no symbol for the space
             self.encode(b" ", workspace)
@@ -135,12 +136,10 @@ class Encoder(Decoder):
         self._seeded, self._seeded_share = {}, None
         if budget.available >= workspace.share.n_bytes:
             self._seeded_share = budget.reserve(workspace.share.n_bytes)
-            if stored is not None:  # in memory as long as the tables, which are in the same block
-                seeds = stored.slots, stored.arena, stored.progress
-            else:
-                seeds = arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy()
-            self._seeded[arrays.slots.size, arrays.arena.size] = seeds
-        if stored is None and cache_bytes == CACHE_BYTES == workspace.cache_bytes and self._stored_name is not None:
+            # Stored seeds are in memory as long as the tables, which are in the same block.
+            copies = seeds or (arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy())
+            self._seeded[arrays.slots.size, arrays.arena.size] = copies
+        if seeds is None and cache_bytes == CACHE_BYTES == workspace.cache_bytes and self._stored_name is not None:
             store_encoder(self._stored_name, self.tables, arrays.slots, arrays.arena, arrays.progress)
             self._stored_name = None
         return workspace

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import marshal
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,29 +41,6 @@ _MODULES = (
 )
 
 
-class StoredEncoder(NamedTuple):
-    """What is stored for a model.
-
-    Parameters
-    ----------
-    tables : EncoderTables
-    slots : uint64
-        The slots of a pre-token cache seeded with the vocabulary.
-    arena : uint8
-        Its records, up to the last one that was written.
-    progress : int64
-        The fields of `WorkspaceArrays.progress`.
-    n_arena : int
-        Size of the whole arena.
-    """
-
-    tables: EncoderTables
-    slots: Array
-    arena: Array
-    progress: Array
-    n_arena: int
-
-
 def stored_name(model: Model, cache_bytes: int) -> str | None:
     """Return the name of the file for a model and a size of the pre-token cache, or None if its tables are not stored."""
     if len(model.tokens) < LEAST_TOKENS or not dispatch.JIT_ENABLED or dispatch.BY_NUMBA:
@@ -81,18 +57,23 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
     return f"encoder-{digest.hexdigest()}.tables"
 
 
-def load_encoder(name: str) -> StoredEncoder | None:
-    """Return what is stored under a name, or None."""
-    arrays = load_arrays(name, alignment=_alignment)
+def load_encoder(name: str) -> tuple[EncoderTables, tuple[Array, Array, Array], int] | None:
+    """Return what is stored under a name, or None.
+
+    Returns
+    -------
+    tables : EncoderTables
+    seeds : tuple of arrays
+        The slots of a pre-token cache seeded with the vocabulary, its arena up to the last record, and its progress.
+    n_arena : int
+        Size of the whole arena.
+    """
+    # Content that begins at a huge page, since the first and largest table is read at random (see `huge_page_zeros`).
+    arrays = load_arrays(name, alignment=lambda n_bytes: HUGE_PAGE_BYTES if n_bytes >= HUGE_PAGE_BYTES else CACHE_LINE_BYTES)
     if arrays is None:
         return None
     *tables, slots, arena, progress, n_arena = arrays
-    return StoredEncoder(EncoderTables(*tables), slots, arena, progress, int(n_arena[0]))
-
-
-def _alignment(n_bytes: int) -> int:
-    """Let the content begin at a huge page, since the first and largest table is read at random (see `huge_page_zeros`)."""
-    return HUGE_PAGE_BYTES if n_bytes >= HUGE_PAGE_BYTES else CACHE_LINE_BYTES
+    return EncoderTables(*tables), (slots, arena, progress), int(n_arena[0])
 
 
 def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, progress: Array) -> None:

@@ -18,8 +18,8 @@ The automaton has no such rules, so a pattern for which they make a difference r
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -250,7 +250,7 @@ def check_ignored_case(tree: Node) -> None:
 
 
 def _merged_alternatives(node: Node) -> set[Chars]:
-    """Return the sets that are adjacent alternatives of one character, possibly after a common beginning."""
+    """Return the sets that end alternatives, of which other ones of this length may differ in the last character alone."""
     match node:
         case Repeat(body):
             return _merged_alternatives(body)
@@ -258,21 +258,11 @@ def _merged_alternatives(node: Node) -> set[Chars]:
             return {chars for part in parts for chars in _merged_alternatives(part)}
         case Choice(options):
             found = {chars for option in options for chars in _merged_alternatives(option)}
-            ends = [(len(items), _one_character(items[-1])) for items in _alternatives(node) if items]
-            for (length, one), (next_length, other) in itertools.pairwise(ends):
-                if length == next_length and one and other:
-                    found |= {*one, *other}
-            return found
+            alternatives = [items for items in _alternatives(node) if items]
+            lengths = Counter(map(len, alternatives))
+            return found | {items[-1] for items in alternatives if lengths[len(items)] > 1 and isinstance(items[-1], Chars)}
         case _:
             return set()
-
-
-def _one_character(node: Node) -> list[Chars]:
-    """Return the sets of a node that is one character, and none for another node."""
-    if isinstance(node, Chars):
-        return [node]
-    found = _alternatives(node) if isinstance(node, Choice) else [()]
-    return [one for items in found for one in items if isinstance(one, Chars)] if {*map(len, found)} == {1} else []
 
 
 def _alternatives(node: Node) -> list[tuple[Node, ...]]:

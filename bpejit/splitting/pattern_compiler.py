@@ -147,20 +147,13 @@ def _tables(classes: Classes, moves: Array, flags: Array, safe: Array) -> SplitT
         pair_classes=np.zeros(2 * 129, np.uint16),
         pair_shift=-1,
         class_of=classes.class_of,
-        byte_class=_byte_class(classes.class_of),
+        byte_class=classes.class_of[[*range(128), *range(0xDC80, 0xDD00)]],  # surrogates stand for bytes that are not UTF-8
         safe=padded.reshape(-1),
         local_rules=np.zeros(0, np.uint8),
         cut_rules=0,
         stride=stride,
         separator=0,
     )
-
-
-def _byte_class(class_of: Array) -> Array:
-    """Return the class of each byte that is not part of valid UTF-8."""
-    points = np.arange(256)
-    points[128:] += 0xDC00
-    return class_of[points]
 
 
 def _with_pair_table(tables: SplitTables, transducer: Transducer, ascii_classes: Array) -> SplitTables:

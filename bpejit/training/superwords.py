@@ -137,8 +137,9 @@ def learn_superwords(
         first, strings, n_tokens = _learn_words(counted, n_words, settings.merges, workers, progress)
         found = threads.run(partial(_find_runs, table, splitter, _WordTable.of(strings, first), workers))
     del table, counted
-    runs = _table_of_runs(found)
-    del found
+    ids, lengths, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    runs = TokenizedTable(ids, starts_of(lengths), numbers)
+    del found, ids
     n_runs = runs.counts.size
     if not n_runs and kind.transition != settings.vocab_size:
         raise _no_runs(header, n_distinct)
@@ -233,12 +234,6 @@ def _find_runs(
         found.append((ids[: stops[n - 1] if n else 0].copy(), np.diff(stops[:n], prepend=0), counts[:n].copy()))
     ids, lengths, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return ids, lengths, counts
-
-
-def _table_of_runs(found: list[tuple[Array, Array, Array]]) -> TokenizedTable:
-    """Return the runs of all threads as one table."""
-    ids, lengths, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return TokenizedTable(ids, starts_of(lengths), counts)
 
 
 def _no_runs(header: CountsHeader, n_distinct: int) -> TrainingError:
