@@ -56,9 +56,6 @@ _COMMON = b" " * 40 + b"etaoinsrhldcumfpgwybvk" * 6 + b"\n.,\"'()_-=0123456789ET
 _START_FREQUENCY = 0.02
 """The frequency of the start of the text, for the rules about classes, and of a separator between texts."""
 
-_LOSS = 2e-5
-"""Limit on the fraction of contexts that become unknown when two groups of characters are merged."""
-
 # States of an end, in addition to the slots of pending ends.
 _EMITTED, _DROPPED = MAX_PENDING, MAX_PENDING + 1
 
@@ -94,23 +91,16 @@ def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> t
         return np.zeros(0, np.uint8), 0
     verdicts, groups = judged
     frequencies = _class_frequencies(class_of, n_classes, separator)
-    contexts = [functools.reduce(np.multiply.outer, one) for one in _weigh_groups(groups, frequencies)]
-    weight: Array = np.sum(contexts, axis=0)
-    for slot in range(CONTEXT_SIZE):
-        verdicts, weight, group = _merge_groups(verdicts, weight, slot)
-        groups[slot] = group[groups[slot]]
+    weights = _weigh_groups(groups, frequencies)
+    weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
     cuts, left = _cover(verdicts == _CUT, verdicts != _INSIDE, weight, _MAX_CUT_BOXES, _ORDERS)
     unknown = (verdicts == _UNKNOWN) | left
     unknowns, _ = _cover(unknown, unknown, weight, unknown.size, _ORDERS[:2])
-    unknowns = _join(unknowns, _weigh_groups(groups, frequencies))
+    unknowns = _join(unknowns, weights)
     cut_rules = -(-len(cuts) // _BOXES)
     unknown_rules = -(-len(unknowns) // _BOXES)
     tables = np.zeros((cut_rules + unknown_rules, CONTEXT_SIZE, 128), np.uint8)
-    numbered = [
-        *enumerate(cuts),
-        *enumerate(unknowns, _BOXES * cut_rules),
-    ]
-    for number, box in numbered:
+    for number, box in [*enumerate(cuts), *enumerate(unknowns, _BOXES * cut_rules)]:
         table = tables[number // _BOXES]
         for slot, characters in enumerate(box):
             accepted = characters[groups[slot]].astype(np.uint8)
@@ -248,39 +238,6 @@ def _unique(array: Array, axis: int) -> tuple[Array, Array]:
     moved = np.moveaxis(array, axis, 0)
     _, first, number = np.unique(moved.reshape(moved.shape[0], -1), axis=0, return_index=True, return_inverse=True)
     return np.moveaxis(moved[first], 0, axis), number.reshape(-1)
-
-
-def _merge_groups(verdicts: Array, weight: Array, slot: int) -> tuple[Array, Array, Array]:
-    """Merge groups of a slot where that makes few contexts unknown; fewer groups need fewer boxes.
-
-    Returns
-    -------
-    verdicts, weight
-        After merging.
-    number : int64 [groups]
-        The new index of each old group.
-    """
-    slices = [*np.moveaxis(verdicts, slot, 0)]
-    weights = [*np.moveaxis(weight, slot, 0)]
-    number = np.arange(len(slices))
-
-    def loss(one: int, other: int) -> float:
-        return float((weights[one] + weights[other])[slices[one] != slices[other]].sum())
-
-    losses = {(i, k): loss(i, k) for i in range(len(slices)) for k in range(i)}
-    while losses:
-        (gone, kept), least = min(losses.items(), key=lambda item: item[1])
-        if least > _LOSS:
-            break
-        slices[kept] = np.where(slices[kept] == slices[gone], slices[kept], _UNKNOWN).astype(np.uint8)
-        weights[kept] = weights[kept] + weights[gone]
-        number[number == gone] = kept
-        losses = {pair: value for pair, value in losses.items() if gone not in pair}
-        losses.update((pair, loss(*pair)) for pair in losses if kept in pair)
-    left, number = np.unique(number, return_inverse=True)
-    verdicts = np.stack([slices[i] for i in left], axis=slot)
-    weight = np.stack([weights[i] for i in left], axis=slot)
-    return verdicts, weight, number
 
 
 def _cover(wanted: Array, allowed: Array, weight: Array, most: int, orders: Sequence[Sequence[int]]) -> tuple[list[Box], Array]:
