@@ -38,7 +38,7 @@ from bpejit.jobs.job_totals import SAMPLES, run_sample
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import check_outputs
+from bpejit.storage.outputs import check_outputs, existing_parent
 from bpejit.storage.remote import check_remote_output, is_remote, local_path
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def count(
     elif out is not None:
         check_outputs([out], inputs=paths, overwrite=overwrite)
     if memory["temporary_folder"] is None:
-        memory["temporary_folder"] = _folder_of(out, on_cluster)
+        memory["temporary_folder"] = folder_of(out, on_cluster)
     with count_corpus(settings, found, contents, **work, **memory, out=out if on_cluster else None, part=part) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
@@ -115,11 +115,11 @@ def open_inputs(inputs: Inputs, options: Mapping[str, Any]) -> tuple[Contents, l
     return contents, find_weighted_sources(inputs, options["sources"], contents)
 
 
-def _folder_of(out: str | None, on_cluster: bool) -> str | None:
-    """Return the path of the folder of an output, or its URL on a cluster."""
+def folder_of(out: str | None, on_cluster: bool) -> str | None:
+    """Return the path of the folder for an output, or its URL on a cluster, since only Ray writes to a URL."""
     if out is None or (is_remote(out) and not on_cluster):
         return None
-    return out.rpartition("/")[0] if is_remote(out) else str(Path(out).absolute().parent)
+    return out.rstrip("/").rpartition("/")[0] if is_remote(out) else str(existing_parent(out))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import iterate_texts
 from bpejit.corpus.contents import named_inputs
 from bpejit.corpus.input_paths import Inputs
-from bpejit.counting.count_corpus import count_corpus, open_inputs
+from bpejit.counting.count_corpus import count_corpus, folder_of, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, RunSettings, SuperwordChoice
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
@@ -30,8 +29,6 @@ from bpejit.options import chosen, takes
 from bpejit.process_memory import peak_memory
 from bpejit.shrinking import first_merges
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import existing_parent
-from bpejit.storage.remote import is_remote
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig, TransformersSettings
 from bpejit.training.counts_resume import CountsFile
@@ -86,13 +83,7 @@ class TrainingOutputs:
                     'from `transition=` on, with `superwords="super"`: train each of the others'
                 )
         if options.get("temporary_folder") is None:
-            if not is_remote(self.out):
-                folder = str(existing_parent(self.out))
-            elif options.get("engine") == RAY:
-                folder = self.out.rstrip("/").rpartition("/")[0]
-            else:  # only Ray writes to a URL
-                folder = tempfile.gettempdir()
-            options["temporary_folder"] = folder
+            options["temporary_folder"] = folder_of(self.out, options.get("engine") == RAY)
         model = train_model(inputs, counts_file=self.counts_file, **options)
         unreadable = save_folder(model, self.out, overwrite=self.overwrite)
         for size, folder in self.smaller.items():
