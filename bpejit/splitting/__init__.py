@@ -2,7 +2,7 @@
 
 - `regex_syntax`: parse a pattern to a syntax tree (the dialect)
 - `character_classes`: evaluate sets of code points and partition them into classes
-- `nfa`, `dfa`: syntax tree to ordered NFA to leftmost-first DFA, extended to match every text
+- `dfa`: syntax tree to ordered NFA to leftmost-first DFA, extended to match every text
 - `transducer`: DFA to streaming transducer; sequences of patterns
 - `local_rules`: boundaries that five adjacent characters determine
 - `pattern_compiler`: all of these, and the arrays of the result
