@@ -9,10 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, EncodedBatch, ranges_of, starts_of
+from bpejit.arrays import Array, EncodedBatch, ranges_of, retain_freed, starts_of
 from bpejit.errors import OptionError, UnsupportedError, shorten
 from bpejit.extras import import_extra
 from bpejit.normalization.pipeline_config import Template
+
+_ITEM_BYTES = 8
+"""Size of an item of a list."""
 
 
 class TokenRows(NamedTuple):
@@ -81,6 +84,7 @@ class TokenRows(NamedTuple):
 
     def lists(self) -> dict[str, list[Any]]:
         """Return each column as a list of lists, of integers or of pairs of them."""
+        retain_freed(_ITEM_BYTES * len(self.columns) * int(self.starts[-1]))
         return {name: self._list(column) for name, column in self.columns.items()}
 
     def _list(self, column: Array) -> list[Any]:

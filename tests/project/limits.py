@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 73_064,
-    "package lines of code": 44_609,
-    "package tokens": 435_567,
+    "package lines": 72_844,
+    "package lines of code": 44_466,
+    "package tokens": 434_126,
     "tokens in a line of code": 9.76,
-    "package modules": 333,
+    "package modules": 332,
     "cli lines": 4_157,
     "cli modules": 19,
     "layers": 21,
