@@ -83,8 +83,8 @@ def reading_input(path: str, check: str = "the disk") -> Iterator[None]:
         raise unreadable(path, error, f"{check}, and run again") from error
 
 
-def read_bytes(file: BinaryIO, path: str, size: int, *, partly: bool = False) -> bytes:
-    """Return the next `size` bytes of a file; with `partly`, fewer at its end.
+def read_bytes(file: Any, path: str, size: int, *, partly: bool = False) -> bytes:
+    """Return the next `size` bytes of a file or an InputStream; with `partly`, fewer at its end.
 
     Raises
     ------
@@ -189,11 +189,7 @@ class InputStream(_Peekable):
 
     def read_fully(self, size: int) -> bytes:
         """Return `size` bytes, or fewer if the input ends."""
-        parts = []
-        while size > 0 and (data := self.read(size)):
-            parts.append(data)
-            size -= len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return read_bytes(self, self.path, size, partly=True)
 
     def __enter__(self) -> InputStream:  # noqa: PYI034 - typing has Self from Python 3.11 on
         return self
