@@ -52,20 +52,16 @@ _NO_BOOT = "0" * 12
 def boot_name() -> str:
     """Return 12 hexadecimal digits that identify the machine and its boot, or zeros if they are unknown."""
     try:
-        identity = _sysctl_boot() if sys.platform == "darwin" else Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    except OSError:
+        if sys.platform == "darwin":
+            import subprocess  # takes 5 ms, and only macOS needs it
+
+            sysctl = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
+            identity = subprocess.run(sysctl, capture_output=True, check=True, timeout=10).stdout
+        else:
+            identity = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except Exception:  # of the system, or of `subprocess`
         return _NO_BOOT
     return hashlib.sha256(identity.strip()).hexdigest()[:12] if identity.strip() else _NO_BOOT
-
-
-def _sysctl_boot() -> bytes:
-    import subprocess  # takes 5 ms, and only macOS needs it
-
-    sysctl = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-    try:
-        return subprocess.run(sysctl, capture_output=True, check=True, timeout=10).stdout
-    except subprocess.SubprocessError as cause:
-        raise OSError(str(cause)) from cause
 
 
 def is_this_boot(name: str) -> bool:
