@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_844,
-    "package lines of code": 44_466,
-    "package tokens": 434_126,
+    "package lines": 72_836,
+    "package lines of code": 44_460,
+    "package tokens": 434_064,
     "tokens in a line of code": 9.76,
     "package modules": 332,
     "cli lines": 4_157,
