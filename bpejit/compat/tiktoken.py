@@ -11,7 +11,7 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
-from bpejit.encoding.decoder import decode_batch, decode_bytes_batch
+from bpejit.encoding.decoder import decode_bytes_batch
 from bpejit.encoding.offsets import token_offsets
 from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
@@ -156,13 +156,9 @@ class Encoding:
         lengths = np.array([len(part) for part in parts], np.int64)
         return text, token_offsets(lengths, lengths, [text]).char_starts.tolist()
 
-    def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:  # noqa: ARG002
+    def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:
         """Return the texts of several lists of ids."""
-        rows = list(batch)
-        try:
-            return decode_batch(self._codec.encoder, rows, errors=errors, skip_special_tokens=False)
-        except (TokenIdError, ArgumentTypeError):
-            return [self.decode(tokens, errors) for tokens in rows]  # raises the error of tiktoken
+        return [data.decode("utf-8", errors) for data in self.decode_bytes_batch(batch, num_threads=num_threads)]
 
     def decode_bytes_batch(self, batch: Sequence[Sequence[int]], *, num_threads: int = 8) -> list[bytes]:  # noqa: ARG002
         """Return the bytes of several lists of ids."""
@@ -170,7 +166,7 @@ class Encoding:
         try:
             return decode_bytes_batch(self._codec.encoder, rows)
         except (TokenIdError, ArgumentTypeError):
-            return [self.decode_bytes(tokens) for tokens in rows]
+            return [self.decode_bytes(tokens) for tokens in rows]  # raises the error of tiktoken
 
     # ---- properties --------------------------------------------------------------------------------------------------
 
