@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
@@ -75,15 +75,6 @@ class ClusterTask:
     node: str | None = None
 
 
-@dataclass(frozen=True)
-class ClusterNode:
-    """A node with processors."""
-
-    number: str
-    address: str
-    cpus: int
-
-
 class RayCluster:
     """A connection to a cluster; made by `connected`.
 
@@ -98,7 +89,9 @@ class RayCluster:
 
     Attributes
     ----------
-    nodes : list of ClusterNode
+    nodes : list of dict
+        Those with processors, as Ray describes them.
+    cpus : int
     slots : int
         Tasks that run at the same time.
     """
@@ -108,26 +101,21 @@ class RayCluster:
         self.address = address
         self.is_local = is_local
         self._workers = workers
-        self.nodes = [
-            ClusterNode(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"]["CPU"]))
-            for node in ray.nodes()
-            if node["Alive"] and int(node["Resources"].get("CPU", 0))
-        ]
-        cpus = sum(node.cpus for node in self.nodes)
-        if not cpus:
+        self.nodes = [node for node in ray.nodes() if node["Alive"] and int(node["Resources"].get("CPU", 0))]
+        self.cpus = sum(int(node["Resources"]["CPU"]) for node in self.nodes)
+        if not self.cpus:
             raise EngineError(
                 f"the Ray cluster at {address} has no node with processors; expected at least one: start workers "
                 "(`ray start --address=...`)"
             )
-        self.slots = cpus if workers is None else min(cpus, workers)
+        self.slots = min(self.cpus, workers or self.cpus)
         self._remote = _make_remote(ray)
         self._tally: Any = None
         self._environment = {name: value for name, value in os.environ.items() if name.startswith(("BPEJIT_", "NUMBA_"))}
 
     def describe(self) -> str:
         """Return a phrase for reports, such as `the Ray cluster at 10.0.0.1:6379 (3 nodes, 12 processors)`."""
-        cpus = sum(node.cpus for node in self.nodes)
-        size = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}, {cpus} processor{'s' * (cpus > 1)}"
+        size = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}, {self.cpus} processor{'s' * (self.cpus > 1)}"
         return f"a local Ray ({size})" if self.is_local else f"the Ray cluster at {self.address} ({size})"
 
     def prepare_nodes(self, stage: str, kernels: Sequence[Callable[[], object]], paths: Sequence[str]) -> None:
@@ -148,7 +136,8 @@ class RayCluster:
         """
         function = "bpejit.engines.ray_worker:prepare_node"
         arguments = (tuple(kernels), list(paths))
-        tasks = [ClusterTask(f"{stage} prepare {node.address}", function, arguments, node.number) for node in self.nodes]
+        places = [(node["NodeManagerAddress"], node["NodeID"]) for node in self.nodes]
+        tasks = [ClusterTask(f"{stage} prepare {address}", function, arguments, number) for address, number in places]
         # The nodes compile at the same time.
         listening.leave_out(max((seconds for _, (_, seconds) in self.run(tasks)), default=0.0))
 
@@ -178,8 +167,8 @@ class RayCluster:
         shared_ref = ray.put(pickle.dumps(shared))
         key = shared_ref.hex()
         noted: dict[int, Note] = {}
-        deaths: dict[int, int] = {}
-        at_death: dict[int, int] = {}
+        deaths: Counter[int] = Counter()
+        at_death: Counter[int] = Counter()
         waiting = deque(range(len(tasks)))
         running: dict[Any, int] = {}
         most = max(QUEUED, 4 * self.slots) if self._workers is None else self.slots
@@ -207,10 +196,10 @@ class RayCluster:
                         if task.node is not None and _is_lost(ray, task.node):
                             continue  # the node has left the cluster: its work goes to others
                         done, _ = noted.get(index, (0, {}))
-                        if done > at_death.get(index, 0):
+                        if done > at_death[index]:
                             deaths[index] = 0
                         at_death[index] = done
-                        deaths[index] = deaths.get(index, 0) + 1
+                        deaths[index] += 1
                         if deaths[index] >= MOST_DEATHS:
                             raise EngineError(
                                 f"the workers of the task `{task.name}` died {MOST_DEATHS} times without progress, the last "
@@ -236,7 +225,7 @@ class RayCluster:
 
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(task.node, soft=False)
         return self._remote.options(**options).remote(
-            self._environment, installed_versions(), task.function, key, shared, pickle.dumps(task.arguments), index, tally
+            self._environment, shared, installed_versions(), task.function, key, pickle.dumps(task.arguments), index, tally
         )
 
     def _cancel(self, refs: list[Any]) -> None:
@@ -289,16 +278,7 @@ def _make_remote(ray: Any) -> Any:
     It is sent to the workers as code, since it is local, so that it runs there even if bpejit is missing.
     """
 
-    def run(
-        environment: Mapping[str, str],
-        versions: Mapping[str, str],
-        function: str,
-        key: str,
-        shared: bytes,
-        arguments: bytes,
-        index: int,
-        tally: Any,
-    ) -> tuple[str, str, Any]:
+    def run(environment: Mapping[str, str], shared: bytes, versions: Mapping[str, str], *call: Any) -> tuple[str, str, Any]:
         import os
         import socket
 
@@ -307,7 +287,7 @@ def _make_remote(ray: Any) -> Any:
             from bpejit.engines.ray_worker import run_task
         except ImportError as error:
             return "versions", socket.gethostname(), f"bpejit {versions['bpejit']} here, and there none ({error})"
-        return run_task(versions, function, key, shared, arguments, index, tally)
+        return run_task(shared, versions, *call)
 
     return ray.remote(run)
 
@@ -419,15 +399,9 @@ def silence(ray: Any, *, prints: bool = False) -> None:
 
 
 def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
-    messages = b""
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(int(CONNECT_SECONDS)))  # Ray would try for 20
     try:
-        with _short_attempts() as written:
-            try:
-                ray.init(address=address, **quiet)
-            finally:
-                written.seek(0)
-                messages = written.read()
-        os.write(2, messages)
+        ray.init(address=address, **quiet)
     except RuntimeError as cause:
         if "ersion mismatch" not in str(cause):
             raise
@@ -438,42 +412,8 @@ def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
             f"the Ray cluster at {address} and this process have different versions of Ray or Python ({found}, the cluster's "
             "first); expected equal ones: install the same versions on all nodes"
         ) from cause
-    except ray.exceptions.RayError as cause:
-        if type(cause).__name__ != "AuthenticationError":  # older versions have no such error
-            raise
-        raise _unauthorized(address, "no token was found here") from cause
-    except (ConnectionError, ValueError, OSError) as cause:
-        if b"Unauthenticated" in messages:
-            raise _unauthorized(address, "it refuses the token of this process, or there is none") from cause
+    except (ray.exceptions.RayError, ConnectionError, ValueError, OSError) as cause:
         raise _unreachable(address, str(cause).partition("\n")[0]) from cause
-
-
-def _unauthorized(address: str, problem: str) -> EngineError:
-    return EngineError(
-        f"the Ray cluster at {address} requires a token: {problem}; expected that of the cluster: set RAY_AUTH_MODE=token, and "
-        "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its nodes"
-    )
-
-
-@contextmanager
-def _short_attempts() -> Iterator[IO[bytes]]:
-    """Have Ray try to connect for some seconds, not for 20, and yield a file with what it writes about each attempt.
-
-    Its C++ part writes to the descriptor of standard error, and says only there that a token is missing or wrong.
-    """
-    name = "RAY_gcs_server_port_wait_time_s"
-    before = os.environ.get(name)
-    os.environ.setdefault(name, str(int(CONNECT_SECONDS)))
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as written:
-        try:
-            os.dup2(written.fileno(), 2)
-            yield written
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            if before is None:
-                del os.environ[name]
 
 
 def find_address(address: str | None) -> str | None:
@@ -520,7 +460,8 @@ def _probe(address: str) -> str | None:
 def _unreachable(address: str, problem: str) -> EngineError:
     return EngineError(
         f"no Ray cluster answers at {shorten(address)[1:-1]}: {problem}; expected the address of a head node, such as "
-        "10.0.0.1:6379: check it and the network (`ray status`), or start a cluster with `ray start --head`"
+        "10.0.0.1:6379: check it, the network (`ray status`), and the token if the cluster requires one (RAY_AUTH_MODE=token, "
+        "and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH), or start a cluster with `ray start --head`"
     )
 
 

@@ -77,25 +77,22 @@ class TaskReport:
         """Report further counts with the next amount."""
         self.last = self.last[0], counted
 
-    def message(self, text: str) -> None:
-        """Ignore remarks: the driver makes its own."""
-
 
 def run_task(
-    versions: Mapping[str, str], function: str, key: str, shared: bytes, arguments: bytes, index: int, tally: Any
+    shared: bytes, versions: Mapping[str, str], function: str, key: str, arguments: bytes, index: int, tally: Any
 ) -> tuple[str, str, Any]:
     """Run a task; return what became of it, the name of the node, and the result with the last report, or the error.
 
     Parameters
     ----------
+    shared, arguments : bytes
+        Pickled.
     versions : dict
         Those of the driver.
     function : str
         Location of the function.
     key : str
         Identifies `shared`.
-    shared, arguments : bytes
-        Pickled.
     index : int
     tally : actor, optional
     """

@@ -4,13 +4,13 @@ The inputs are divided into units (`bpejit.corpus.units`), which contain complet
 and appends ids and document ends to spools, raw files in a hidden folder beside the output. At the end of a unit, a checkpoint
 records how long the spools are. When all units are done, the spools become the final files, which appear together.
 
-Read `store` and `job_plan` first: where the parts of a job are, its states, and the interface of a kind of job (that of outputs
-is in `output_files`). `folder_store` and `url_store` are the two stores, over `job_folder` and `job_records`. `job_plan` also
-decides how a job goes on, by comparing manifests and, if inputs were modified, their text; `running` works on parts and their
-units, and joins parts, `cluster_jobs` does so on Ray, and `any_job` selects one of these. What is reported of a run is in
-`output_files`.
+Read `store` and `job_plan` first: where the parts of a job are, its states, and the interfaces of a kind of job and of its
+outputs. `folder_store` and `url_store` are the two stores, over `job_folder` and `job_records`. `job_plan` also decides how a
+job goes on, by comparing manifests and, if inputs were modified, their text; `running` works on parts and their units,
+`cluster_jobs` does so on Ray, and `any_job` selects one of these, and joins parts. What is counted, and reported of a run, is
+in `job_totals`.
 Encoding is the kind of job whose plan is in `encoding_plan` and whose outputs are in `encoding_outputs`; `file_encoding` is
-`Tokenizer.encode_files`, with the options of `job_options`. Workers run `encode_job`, and `job_totals` has what is counted.
-Encoded documents pass to `spools`, which a sink divides them among; `final_files` makes token files of these, and
-`output_files` gives them their names. The generation of data sets is another kind (`bpejit.t2t.datagen`).
+`Tokenizer.encode_files`, with the options of `job_options`. Workers run `encode_job`. Encoded documents pass to `spools`, which
+a sink divides them among, and `final_files` makes token files of these. The generation of data sets is another kind
+(`bpejit.t2t.datagen`).
 """

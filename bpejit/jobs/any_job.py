@@ -1,22 +1,20 @@
-"""Run, plan or join a job of any kind, on this machine or on a cluster."""
+"""Run, estimate or join a job of any kind, on this machine or on a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from bpejit.engines import RAY
 from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
+from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_plan import JobPlan
 from bpejit.jobs.job_records import FOLDER_VERSION
-from bpejit.jobs.job_totals import Seconds, Totals, run_sample
-from bpejit.jobs.output_files import JobOutputs, JobResult, NamesOf
+from bpejit.jobs.job_totals import JobResult, Seconds, Totals, run_sample
 from bpejit.jobs.running import run_job
-from bpejit.jobs.store import Store
+from bpejit.jobs.store import JobOutputs, Kept, NamesOf, Store
 from bpejit.jobs.url_store import UrlStore
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
@@ -25,7 +23,7 @@ from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.remote import is_remote, local_path
 
 
-def run_anywhere(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
+def run_anywhere(plan: JobPlan, work: Fields) -> JobResult:
     """Run a job on this machine or a cluster; see `bpejit.jobs.running.run_job`."""
     if work["engine"] != RAY:
         return run_job(plan, work)
@@ -34,7 +32,7 @@ def run_anywhere(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
     return run_on_cluster(plan, work)
 
 
-def plan_anywhere(plan: JobPlan, work: Mapping[str, Any], *, estimated: bool = True) -> tuple[JobResult, float]:
+def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tuple[JobResult, float]:
     """Return what is expected of a run, and its seconds, from the first chunks of a few units unless `estimated` is false."""
     parts, cluster = 1, ""
     if work["engine"] == RAY:
@@ -50,17 +48,12 @@ def plan_anywhere(plan: JobPlan, work: Mapping[str, Any], *, estimated: bool = T
         share, seconds = sample.expect(expected.bytes, slots)
         expected.tokens = round(sum(found.n_tokens for found in sample.results) * share)
         expected.documents = round(sum(found.n_documents for found in sample.results) * share)
-    kept = _count_kept(plan) if plan.options.resume else 0
+    found: Totals | Kept | None = None
+    if plan.options.resume:
+        found = plan.store.kept() if plan.options.part is None else plan.store.kept_part(*plan.options.part)
+    kept = 0 if found is None else found.units
     memory = peak_memory()[0] if cluster else 0
     return JobResult(expected, None, len(plan.mine), kept, 0, worker_memory=memory, parts=parts, cluster=cluster), seconds
-
-
-def _count_kept(plan: JobPlan) -> int:
-    """Return the number of units that an earlier run has finished."""
-    if plan.options.part is not None:
-        return plan.store.kept_part(*plan.options.part).units
-    kept = plan.store.kept()
-    return 0 if kept is None else kept.units
 
 
 def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress) -> JobResult:
@@ -103,7 +96,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - began))
 
 
-def _read_begun(begun: Mapping[str, Any], store: Store, names_of: NamesOf) -> tuple[JobOutputs, int]:
+def _read_begun(begun: Fields, store: Store, names_of: NamesOf) -> tuple[JobOutputs, int]:
     """Return the outputs and the number of parts of an unfinished job, from its manifest."""
     if begun and begun.get("folder_version") != FOLDER_VERSION:
         raise OutputError(
@@ -121,9 +114,7 @@ def _read_begun(begun: Mapping[str, Any], store: Store, names_of: NamesOf) -> tu
 def open_store(out: str, *, per_input: bool) -> Store:
     """Return the store of a job with an output, a path or a URL."""
     out = local_path(out)
-    if not is_remote(out):
-        return FolderStore(Path(out), per_input)
-    return UrlStore(out.rstrip("/"), per_input)
+    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
 
 
 def find_store(out: str) -> Store:

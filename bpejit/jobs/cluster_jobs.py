@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +15,9 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, descr
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
-from bpejit.jobs.folder_store import COMBINED
-from bpejit.jobs.job_folder import WAIT_SECONDS, held, is_held
-from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job
-from bpejit.jobs.job_totals import Seconds, Totals
-from bpejit.jobs.output_files import Finished, JobResult
+from bpejit.jobs.job_folder import Fields, held
+from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job, slice_units
+from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals
 from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
@@ -48,7 +45,7 @@ def choose_parts(plan: JobPlan, slots: int) -> int:
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
 
 
-def plan_on_cluster(plan: JobPlan, work: Mapping[str, Any]) -> tuple[int, int, str]:
+def plan_on_cluster(plan: JobPlan, work: Fields) -> tuple[int, int, str]:
     """Return how many tasks run at the same time, the number of parts, and what the cluster is. A local one is not started."""
     plan.check_shared()
     slots, name = describe_cluster(work["ray_address"], work["workers"])
@@ -56,7 +53,7 @@ def plan_on_cluster(plan: JobPlan, work: Mapping[str, Any]) -> tuple[int, int, s
     return min(slots, parts), parts, name
 
 
-def run_on_cluster(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
+def run_on_cluster(plan: JobPlan, work: Fields) -> JobResult:
     """Run a whole job on a Ray cluster; the parameters, the outputs and the errors are those of `run_job`."""
     plan.check_shared()
     with connected(work["ray_address"], workers=work["workers"]) as cluster:
@@ -71,7 +68,9 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
     parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
-    with _directed(plan):
+    is_locked = plan.store.has_locks  # there is one driver of a job
+    lock = held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE) if is_locked else nullcontext()
+    with plan.store.giving_up(), lock:
         claim_job(plan, parts)
         shared = plan.shared()
         cluster.prepare_nodes(plan.stage, plan.kernels, [*plan.store.seen_by_nodes(), *plan.seen_by_nodes()])
@@ -82,7 +81,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         seconds.encode = working_time() - begun - seconds.plan
         plan.names.check_totals(plan.job, totals)
     with naming_output(plan.names.out):
-        finished = _join_in_task(plan, cluster, shared, totals.tokens, report)
+        finished = plan.store.join(plan.names, report)
     if finished is None:
         raise OutputError(
             f"the outputs of `{plan.store.name}` were removed, or replaced by another process; expected those of this job: run "
@@ -120,7 +119,7 @@ def _run_parts(
     missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
-        mine = plan.part(part, parts, plan.slice(part, parts), Totals())
+        mine = plan.part(part, parts, slice_units(plan.units, (part, parts)), Totals())
         arguments = (part, parts, mine.mine, modified_times(mine.paths), found[part])
         tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
     memory = 0
@@ -158,7 +157,8 @@ def run_part_task(
     messages : set of str
         Warnings, for the driver to give.
     """
-    _enter(shared)
+    if shared.home:  # relative paths refer to it
+        os.chdir(shared.home)
     for kernels in shared.kernels:
         warm_up(kernels)
     check_times(times)
@@ -171,47 +171,3 @@ def run_part_task(
         result = run_part(plan, work, joins=False, patience=PATIENCE)
     messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
     return result.totals, peak_memory()[0], messages
-
-
-def _enter(shared: JobPlan) -> None:
-    """Make the folder of the driver the current one, if relative paths refer to it."""
-    if shared.home:
-        os.chdir(shared.home)
-
-
-def _join_in_task(
-    plan: JobPlan,
-    cluster: RayCluster,
-    shared: JobPlan,
-    total: int,
-    report: Progress,
-) -> Finished | None:
-    """Join the parts of a job in one task, which reports up to `total`; return the outputs, None if they are not there."""
-    report("combine", 0, total, "tokens")
-    task = ClusterTask(f"{plan.stage} join", f"{__name__}:join_task", ())
-    for _ in cluster.run([task], shared, lambda done, _: report("combine", min(done, total), total, "tokens")):
-        report("combine", total, total, "tokens")
-    return plan.store.find_settled(plan.names, plan.job)
-
-
-def join_task(shared: JobPlan, *, report: TaskReport) -> None:
-    """Join the parts of a job: a task. Nothing happens if another one has just done so."""
-    _enter(shared)
-    store = shared.store
-    until = time.monotonic() + PATIENCE
-    while store.join(shared.names, report) is None and store.begun() is not None:
-        if time.monotonic() > until and is_held(shared.folder / COMBINED):
-            raise OutputError(
-                f"another process joins the parts of `{store.name}` for {PATIENCE:.0f} seconds; expected it to end: end it, "
-                "and continue with `resume=True`"
-            )
-        time.sleep(WAIT_SECONDS)
-
-
-@contextmanager
-def _directed(plan: JobPlan) -> Iterator[None]:
-    """Be the only driver of a job, if there are locks; after an error, give up a job that keeps nothing."""
-    with plan.store.giving_up(), ExitStack() as stack:
-        if plan.store.has_locks:
-            stack.enter_context(held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE))
-        yield

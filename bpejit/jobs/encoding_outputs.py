@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from bpejit.arrays import Array
 from bpejit.corpus.blocks import no_texts
 from bpejit.engines import Engine
 from bpejit.errors import BpejitError
 from bpejit.jobs.final_files import SCHEMA, FinalFiles, StoredColumns, columns_path
 from bpejit.jobs.folder_store import COMBINED
-from bpejit.jobs.job_folder import damaged, part_folder, read_record, sync_paths, write_record
+from bpejit.jobs.job_folder import Fields, check_file, damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, finished_manifest
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, read_closed, read_spool
+from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import file_sha256
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.templates import MappedFormat
@@ -58,7 +58,7 @@ class EncodingOutputs(JobOutputs):
     format: TokenFileFormat
 
     @classmethod
-    def of_job(cls, out: Path, job: Mapping[str, Any]) -> EncodingOutputs:
+    def of_job(cls, out: Path, job: Fields) -> EncodingOutputs:
         """Return the outputs of what was asked for, as in a manifest."""
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         return cls(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
@@ -92,26 +92,23 @@ class EncodingOutputs(JobOutputs):
     def existing(self) -> list[Path]:
         """Return the files of an earlier job with these outputs, without its manifest."""
         found: list[Path] = []
-        sides = [SpoolRecord(0, output, aside, 0) for output in range(len(self.inputs or [0])) for aside in (False, True)]
-        for side in sides:
-            first = self.path(side)
-            if not self.divided:
-                # Without a second set, a file that has the name of one may be anything.
-                candidates = [] if side.aside else [first]
-            else:
+        for output in range(len(self.inputs or [0])):
+            if not self.divided:  # without a second set, a file that has the name of one may be anything
+                found.append(self.path(SpoolRecord(0, output, False, 0)))
+                continue
+            for aside in (False, True):
+                first = self.path(SpoolRecord(0, output, aside, 0))
                 pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
                 with suppress(OSError):
-                    candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
-            for path in candidates:
-                found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
+                    found += sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
         home = self.manifest.parent
         for name in listed_outputs(self.manifest):
-            if not Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):
-                continue  # a link leads elsewhere
-            found += [Path(file) for file in self.format.files(home / name) if os.path.lexists(file)]
-        return list(dict.fromkeys(found))
+            if Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):  # no link leads elsewhere
+                found.append(home / name)
+        files = dict.fromkeys(Path(file) for path in found for file in self.format.files(path))
+        return [file for file in files if os.path.lexists(file)]
 
-    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
+    def read_complete(self, fields: Fields) -> Finished | None:
         """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
         if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
             return None
@@ -121,11 +118,11 @@ class EncodingOutputs(JobOutputs):
             form, dtype = load_format(fields["job"]["format"]), str(fields["job"]["dtype"])
         except (KeyError, TypeError, ValueError, BpejitError):
             return None
-        if totals is None or not paths or not all(any(Path(file).exists() for file in form.files(path)) for path in paths):
+        if totals is None or not paths or not all(any(map(os.path.exists, form.files(path))) for path in paths):
             return None
         return Finished(tuple(paths), self.manifest, totals, dtype, int(fields.get("left_out", 0)))
 
-    def check_totals(self, job: Mapping[str, Any], totals: Totals) -> None:  # noqa: ARG002
+    def check_totals(self, job: Fields, totals: Totals) -> None:  # noqa: ARG002
         """Raise CorpusError if all records were skipped."""
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
@@ -150,18 +147,14 @@ class EncodingOutputs(JobOutputs):
             joined = read_record(spools / "complete") or {}
             if "closed_sha256" not in joined:
                 fresh = True
-                joined = {"closed_sha256": _join_spools(self, spools, parts, has_ends, report)}
+                joined = {"closed_sha256": _join_spools(self, spools, parts, report)}
                 write_record(spools / "complete", joined)
-        files = FinalFiles(
-            self, job, spools, has_ends=wants_ends(self.format, job["document_index"], len(checkpoints)), fresh=fresh
-        )
+        files = FinalFiles(self, job, spools, has_ends=has_ends, fresh=fresh)
         found = read_closed(spools, sha256=joined["closed_sha256"])
         # In the order of the outputs, not in that of their completion.
         records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
-        outputs = [_described(record, self) for record in records]
         pack = job.get("pack")
-        if pack is not None:  # ids that do not fill a row are left out
-            outputs = [_packed(output, pack) for output in outputs]
+        outputs = [self._described(record, pack) for record in records]
         left_out = sum(record.tokens for record in records) - sum(output["tokens"] for output in outputs)
         totals.tokens -= left_out
         sums = {
@@ -178,56 +171,58 @@ class EncodingOutputs(JobOutputs):
         pairs = files.write_all(records, finished_manifest(job, sums, outputs), columns)
         return pairs, Finished(tuple(map(self.path, records)), self.manifest, totals, files.dtype.name, left_out)
 
+    def _described(self, record: SpoolRecord, pack: int | None) -> Fields:
+        """Return the description of an output: with `pack`, of the ids in its rows, and of those that do not fill a row."""
+        rows, left_out = divmod(record.tokens, pack or 1)
+        return {
+            "path": self.path(record).relative_to(self.manifest.parent).as_posix(),
+            "tokens": record.tokens - left_out,
+            "documents": record.documents,
+            "bytes_read": record.bytes,
+            **({"validation": True} if record.aside else {}),
+            **({} if pack is None else {"rows": rows, "left_out": left_out}),
+        }
+
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
     """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
     return document_index or parts > 1 or form.stores_documents
 
 
-def _check_parts(folder: Path, checkpoints: Sequence[Mapping[str, Any]]) -> None:
+def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: Array | None, *, is_whole: bool) -> SinkOptions:
+    """Return how ids are divided among the spools of one of `parts`, or, with `is_whole`, among those of the whole job."""
+    return SinkOptions(
+        dtype=np.dtype(job["dtype"]).newbyteorder("<"),
+        has_ends=wants_ends(form, job["document_index"], parts),
+        sides=(False, True) if job["val_fraction"] else (False,),
+        shard_tokens=job["shard_tokens"] if is_whole else None,
+        shard_exact=job["shard_exact"],
+        token_lengths=token_lengths,
+        ids_position=form.ids_position if is_whole and isinstance(form, MappedFormat) else 0,
+    )
+
+
+def _check_parts(folder: Path, checkpoints: Sequence[Fields]) -> None:
     """Compare columns, and the files that all parts share, with the hashes in the checkpoints of the parts."""
     for part, one in enumerate(checkpoints):
         for aside, (_, found) in enumerate(one.get("columns", ())):
             path = columns_path(part_folder(folder, part, len(checkpoints)), bool(aside))
-            if file_sha256(path) != found:
-                raise damaged(path, folder=path.parent)
+            check_file(path, found, folder=path.parent)
         for name, found in one["shared"].items():
-            if not (folder / name).exists() or file_sha256(folder / name) != found:
-                raise damaged(folder / name, folder=folder)
+            check_file(folder / name, found, folder=folder)
 
 
-def _described(record: SpoolRecord, names: EncodingOutputs) -> dict[str, Any]:
-    path = names.path(record).relative_to(names.manifest.parent).as_posix()
-    counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
-    return {"path": path, **counts, **({"validation": True} if record.aside else {})}
-
-
-def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
-    """Return the description of an output with the ids in its rows, their number, and the ids that do not fill a row."""
-    rows, left_out = divmod(output["tokens"], pack)
-    return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
-
-
-def _join_spools(names: EncodingOutputs, target: Path, parts: CompleteParts, has_ends: bool, report: Progress) -> str:
+def _join_spools(names: EncodingOutputs, target: Path, parts: CompleteParts, report: Progress) -> str:
     """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records."""
     job, n_parts, n_tokens = parts.job, len(parts.checkpoints), parts.totals.tokens
-    form = names.format
     folder = names.folder
-    dtype = np.dtype(job["dtype"]).newbyteorder("<")
-    options = SinkOptions(
-        dtype=dtype,
-        has_ends=has_ends,
-        sides=(False, True) if job["val_fraction"] else (False,),
-        shard_tokens=job["shard_tokens"],
-        shard_exact=job["shard_exact"],
-        token_lengths=np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None,
-        ids_position=form.ids_position if isinstance(form, MappedFormat) else 0,
-    )
-    records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
+    lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
+    options = sink_options(job, names.format, n_parts, lengths, is_whole=True)
+    records: defaultdict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = defaultdict(list)
     for index, one in enumerate(parts.checkpoints):
         spools = part_folder(folder, index, n_parts)
         for record in read_closed(spools, sha256=one["closed_sha256"]):
-            records.setdefault((record.output, record.aside), []).append((spools, record))
+            records[record.output, record.aside].append((spools, record))
     done = 0
     with closing(SpoolSink(target, options)) as sink:
         report("combine", 0, n_tokens, "tokens")
@@ -235,7 +230,7 @@ def _join_spools(names: EncodingOutputs, target: Path, parts: CompleteParts, has
             sink.begin_output(output)
             for spools, record in records[output, aside]:
                 n_bytes = record.bytes
-                for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
+                for ids, ends in read_spool(spools, record, options.dtype, has_ends=options.has_ends):
                     try:
                         sink.write(aside, ids, ends, n_bytes)
                     except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,26 +15,37 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.input_streams import STANDARD_INPUT
+from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, find_sources, total_bytes
+from bpejit.corpus.units import plan_units
 from bpejit.encoding.codec import CarriageReturns, Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, make_engine, report_details
 from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.any_job import join_parts, plan_anywhere, run_anywhere
-from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, encode_job
+from bpejit.jobs.any_job import estimate_job, join_parts, open_store, run_anywhere
+from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, encode_job, find_separator
 from bpejit.jobs.encoding_outputs import EncodingOutputs
-from bpejit.jobs.encoding_plan import plan_job
+from bpejit.jobs.encoding_plan import EncodingPlan
+from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import JobReport, JobResult
+from bpejit.jobs.job_plan import slice_units
+from bpejit.jobs.job_totals import JobReport, JobResult, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
+from bpejit.tokenfiles import load_format
+from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer
+
+_CHANGE_FILES = ("append", "prepend", "document_index", "pack", "shard_tokens", "shard_exact", "val_fraction")
+"""The options of a job that change the bytes of its outputs, beside the seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +85,7 @@ def encode_files(
     format: str,  # noqa: A002
     contents: Contents,
     dry_run: bool,
-    work: Mapping[str, Any],
+    work: Fields,
 ) -> EncodeReport:
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`, those of `work` checked."""
     begun = working_time()
@@ -96,12 +109,86 @@ def encode_files(
             check_suffix(out, format)
         else:
             check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
-    plan = plan_job(encoder, inputs, sources, out, options, dtype, format, work["chunk_bytes"], contents)
-    known: dict[str, Any] = {"dtype": plan.dtype.name, "byte_order_marks": tuple(contents.marked), "part": options.part}
+    plan = _plan_job(encoder, inputs, sources, out, options, dtype, format, work["chunk_bytes"], contents)
+    known: dict[str, Any] = {"dtype": plan.job["dtype"], "byte_order_marks": tuple(contents.marked), "part": options.part}
     if dry_run:
-        return replace(_report(*plan_anywhere(plan, work), **known), stages={})
+        return replace(_report(*estimate_job(plan, work), **known), stages={})
     result = run_anywhere(plan, work)
     return _report(result, working_time() - begun, **known)
+
+
+def _plan_job(
+    encoder: Encoder,
+    inputs: Inputs,
+    sources: list[Source],
+    out: StrPath,
+    options: JobOptions,
+    dtype: str,
+    format: str,  # noqa: A002
+    chunk_bytes: int,
+    contents: Contents,
+) -> EncodingPlan:
+    """Return the plan of a job with an output that is a file, a folder or a URL."""
+    model = encoder.model
+    pipes = [source.path for source in sources if source.size is None]
+    if pipes and (options.resume or options.part or options.per_input):
+        name = "standard input" if pipes[0] == STANDARD_INPUT else f"`{pipes[0]}`, a pipe,"
+        raise OptionError(
+            f"{name} can be read only once; expected files, since a job that is resumed, divided, or has an output for each "
+            "input reads ranges of them: write the text to a file first"
+        )
+    form = load_format(format)
+    store = open_store(os.fspath(out), per_input=options.per_input)
+    input_options = contents.options.that_change_ids()
+    columns = plan_columns(sources) if input_options.get("keep_columns") else None
+    if columns is not None:
+        form.check_columns(final_schema(read_schema(columns)))
+    separator = find_separator(model)
+    token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
+    chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
+    units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
+    job = {
+        "tokenizer_sha256": model.sha256,
+        "vocab_size": model.vocab_size,
+        "format": form.name,
+        "dtype": choose_dtype(form.dtypes, dtype, model.vocab_size).name,
+        **input_options,
+        **{name: getattr(options, name) for name in _CHANGE_FILES},
+        "seed": options.seed if options.val_fraction else None,
+        "per_input": [str(name) for name in _output_names(inputs, sources)] if options.per_input else None,
+        "unit_bytes": options.unit_bytes,
+        "inputs": identify_inputs(sources),
+    }
+    names, mine = EncodingOutputs.of_job(store.out, job), slice_units(units, options.part)
+    return EncodingPlan(names, job, options, units, mine, store, encoder, sources, chunk_bytes, columns)
+
+
+def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
+    """Return the path of each input below the deepest folder that contains all inputs, for the names of outputs."""
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    common = os.path.commonpath([_base(os.fspath(name)) for name in given])
+    names = [Path(os.path.relpath(_local(source.path), common)) for source in sources]
+    repeated = [str(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise OptionError(
+            f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
+        )
+    return names
+
+
+def _local(name: str) -> str:
+    """Return the path of an input, and for a URL the path on its server."""
+    return f"/{name.partition('://')[2]}" if is_remote(name) else name
+
+
+def _base(name: str) -> Path:
+    name = _local(name)
+    path = Path(os.path.abspath(name))  # noqa: PTH100
+    if path.is_dir():
+        return path
+    if glob.has_magic(name) and not path.exists():
+        return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
+    return path.parent
 
 
 def _report(result: JobResult, seconds: float, **known: Any) -> EncodeReport:
@@ -123,7 +210,8 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
 
 def _check_stream(out: StrPath | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
     """Raise an exception if the options need files that a stream does not have."""
-    if options.needs_folder or options.document_index or options.pack or columns or engine == RAY:
+    wanted = (options.shard_tokens, options.val_fraction, options.per_input, options.part, options.resume)
+    if any(wanted) or options.document_index or options.pack or columns or engine == RAY:
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
         raise OptionError(
             f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "
@@ -139,7 +227,7 @@ def _encode_to_stream(
     dtype: str,
     format: str,  # noqa: A002
     contents: Contents,
-    work: Mapping[str, Any],
+    work: Fields,
 ) -> EncodeReport:
     """Write ids directly: a stream can be neither resumed nor divided."""
     model = encoder.model
@@ -162,7 +250,7 @@ def _encode_to_stream(
 
 
 def _encoded_chunks(
-    stage: str, encoder: Encoder, sources: Sequence[Source], totals: Totals, dtype: str, work: Mapping[str, Any]
+    stage: str, encoder: Encoder, sources: Sequence[Source], totals: Totals, dtype: str, work: Fields
 ) -> Iterator[EncodedChunk]:
     """Yield the ids of chunks in order, and add their amounts to `totals`, except for the ids.
 
@@ -189,7 +277,7 @@ def _encoded_chunks(
         raise no_texts(totals.skipped)
 
 
-def count_documents(codec: Codec, sources: Sequence[Source], totals: Totals, work: Mapping[str, Any]) -> Iterator[Array]:
+def count_documents(codec: Codec, sources: Sequence[Source], totals: Totals, work: Fields) -> Iterator[Array]:
     """Yield the number of tokens of each document, as int64 [documents of a chunk], and add the amounts to `totals`.
 
     Documents are those of `Tokenizer.encode_files`. The options of `work` are those of `bpejit.engines.work_options`, checked.

@@ -21,8 +21,7 @@ import numpy as np
 
 from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, merge_schemas, read_schema, stored_rows
 from bpejit.engines import count_cpus
-from bpejit.jobs.job_folder import damaged, read_record, write_record
-from bpejit.jobs.output_files import FINAL
+from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, read_record, write_record
 from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import file_sha256
@@ -130,7 +129,7 @@ class FinalFiles:
         Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
     """
 
-    def __init__(self, names: Any, job: Mapping[str, Any], spools: Path, *, has_ends: bool, fresh: bool) -> None:
+    def __init__(self, names: Any, job: Fields, spools: Path, *, has_ends: bool, fresh: bool) -> None:
         self.names = names
         self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
         self._job = job
@@ -205,9 +204,9 @@ class FinalFiles:
         self._write_missing(missing, columns)
         pairs: list[tuple[Path, Path]] = []
         for record in records:
-            staged = names.format.files(self._staged(record))
-            targets = names.format.files(names.path(record))
-            pairs += [(Path(made), Path(target)) for made, target in zip(staged, targets, strict=True) if Path(made).exists()]
+            staged = map(Path, names.format.files(self._staged(record)))
+            targets = map(Path, names.format.files(names.path(record)))
+            pairs += [pair for pair in zip(staged, targets, strict=True) if pair[0].exists()]
         written = final / names.manifest.name
         with written.open("wb") as file:  # nothing reads it before its last name is given to it
             file.write(manifest)
@@ -276,7 +275,9 @@ class FinalFiles:
         target = Path(form.files(staged)[0])
         source = source if source.exists() else target  # an earlier run has renamed it
         if not self._fresh:
-            _check_spool(self._spools, record, source, has_ends=self._has_ends)
+            check_file(source, record.ids_sha256, folder=self.names.folder, start=record.position)
+            if self._has_ends:
+                check_file(ends_path(self._spools, record.number), record.ends_sha256, folder=self.names.folder)
         self._place(record).mkdir(parents=True, exist_ok=True)
         described = Description(
             dtype=self.dtype.name,
@@ -309,17 +310,3 @@ def _first_rows(records: Sequence[SpoolRecord]) -> list[int]:
         found.append(start)
         following[record.output, record.aside] = start + record.documents - int(record.continues)
     return found
-
-
-def _check_spool(folder: Path, record: SpoolRecord, ids_file: Path, *, has_ends: bool) -> None:
-    """Compare the content of a complete spool, whose ids are in a file, with its record.
-
-    Raises
-    ------
-    OSError, OutputError
-    """
-    if file_sha256(ids_file, start=record.position) != record.ids_sha256:
-        raise damaged(ids_file, folder=folder.parent)
-    path = ends_path(folder, record.number)
-    if has_ends and file_sha256(path) != record.ends_sha256:
-        raise damaged(path, folder=folder.parent)

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
-    LOCK,
+    FINAL,
     WAIT_SECONDS,
+    Fields,
     LockHeldError,
-    claim_record,
-    found_parts,
     held,
     is_held,
     part_folder,
+    parts_in,
     read_record,
     remove_folder,
+    write_record,
 )
+from bpejit.jobs.job_options import Part
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import CompleteParts, Finished, JobOutputs, exchange, remove_links
-from bpejit.jobs.store import Left, Store
+from bpejit.jobs.job_totals import Finished, Totals
+from bpejit.jobs.store import CompleteParts, JobOutputs, Left, Store
 from bpejit.progress_bar import Progress
+from bpejit.storage.exchange import Exchange
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
+from bpejit.storage.temporary import hidden, remove
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
+
+
+LINKS = "links.json"
+"""The second names that these files get beside their final ones, just before the exchange."""
+
+_LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class FolderStore(Store):
 
     out: Path
     per_input: bool
-    has_locks: ClassVar[bool] = True
+    has_locks = True
 
     @property
     def name(self) -> str:
@@ -63,26 +73,31 @@ class FolderStore(Store):
         """The folder of the unfinished job."""
         return job_folder(self.out, per_input=self.per_input)
 
-    def begun(self) -> dict[str, Any] | None:
+    def begun(self) -> Fields | None:
         """Return the manifest of the unfinished job; an empty one if it is broken."""
         path = self.folder / MANIFEST
         return read_record(path) or ({} if path.exists() else None)
 
-    def described(self) -> dict[str, Any] | None:
+    def described(self) -> Fields | None:
         """Return the manifest of the complete job."""
         return read_record(manifest_path(self.out, per_input=self.per_input))
 
-    def claim(self, fields: Mapping[str, Any]) -> bool:
+    def claim(self, fields: Fields) -> bool:
         """Create the manifest; that of a job that is not divided is flushed to disk with its first checkpoint."""
         with naming_output(self.folder, always=True):
             self.folder.mkdir(parents=True, exist_ok=True)
-            return claim_record(self.folder / MANIFEST, dict(fields), synced=fields["parts"] > 1)
+            return write_record(self.folder / MANIFEST, fields, synced=fields["parts"] > 1, is_new=True)
 
     def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
-        """Check the outputs (see `JobOutputs.check`)."""
+        """Check the outputs (see `JobOutputs.check`), and that a single one can be written; create the folder of many."""
         names.check(inputs, overwrite=overwrite)
+        if self.per_input:
+            with suppress(FileExistsError):
+                self.out.mkdir(parents=True)
+        elif not names.has_many_files:
+            check_writable(self.out)
 
-    def find_settled(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+    def find_settled(self, names: JobOutputs, job: Fields | None) -> Finished | None:
         """Return the complete outputs, and remove the rest of the folder unless a process works there."""
         names.recover()
         done = names.find_complete(job)
@@ -118,21 +133,13 @@ class FolderStore(Store):
         """Remove the folder."""
         return f"{remove_folder(self.folder):,} bytes"
 
-    def prepare(self, names: JobOutputs) -> None:
-        """Create the folder of outputs, or check that a single one can be written."""
-        if self.per_input:
-            with suppress(FileExistsError):
-                self.out.mkdir(parents=True)
-        elif not names.has_many_files:
-            check_writable(self.out)
-
     def remove_empty(self) -> None:
         """Remove the folder, unless it keeps finished units."""
         if self.kept() is None:
             self._remove_empty(self.folder)
 
     @contextmanager
-    def working(self, part: tuple[int, int] | None, what: str, *, patience: float = 0.0) -> Iterator[Path]:
+    def working(self, part: Part | None, what: str, *, patience: float = 0.0) -> Iterator[Path]:
         """Hold the lock of a part, and yield its folder, which is removed after an error unless it keeps finished units.
 
         Parameters
@@ -147,28 +154,17 @@ class FolderStore(Store):
         folder = part_folder(self.folder, *(part or (0, 1)))
         unused = folder if part else self.folder
         lock = held(folder, f"works on {what}", patience=patience)
-        with self._without_lock(folder, unused), lock, self._without_empty(folder, unused):
+        with self._without_empty(folder, unused, is_locked=False), lock, self._without_empty(folder, unused):
             yield folder
 
     @contextmanager
-    def _without_lock(self, folder: Path, unused: Path) -> Iterator[None]:
-        """Remove a folder with nothing but a free lock, which an error left: to remove it earlier takes more open files."""
+    def _without_empty(self, folder: Path, unused: Path, *, is_locked: bool = True) -> Iterator[None]:
+        """Remove a folder after an error, unless it keeps finished units, or another process has its lock."""
         try:
             yield
         except BaseException as cause:
-            with suppress(OSError):
-                is_unused = {path.name for path in folder.iterdir()} <= {LOCK} and not is_held(folder)
-                if is_unused and not isinstance(cause, LockHeldError):
-                    self._remove_empty(unused)
-            raise
-
-    @contextmanager
-    def _without_empty(self, folder: Path, unused: Path) -> Iterator[None]:
-        """Remove a folder after an error, unless it keeps finished units."""
-        try:
-            yield
-        except BaseException:
-            if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
+            is_ours = is_locked or not (isinstance(cause, LockHeldError) or is_held(folder))
+            if is_ours and (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
                 self._remove_empty(unused)
             raise
 
@@ -179,19 +175,21 @@ class FolderStore(Store):
             with suppress(OSError):
                 self.out.rmdir()  # if it is empty
 
-    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:
+    def parts(self, *, complete: bool = False) -> set[Part]:
         """Return index and number of parts of each part with a folder, or with the checkpoint of a complete part."""
-        found = found_parts(self.folder)
+        found: set[Part] = set()
+        with suppress(OSError):
+            found = parts_in(entry.name for entry in self.folder.iterdir())
         return {one for one in found if self._checkpoint(*one).get("complete")} if complete else found
 
-    def _checkpoint(self, part: int, parts: int) -> dict[str, Any]:
+    def _checkpoint(self, part: int, parts: int) -> Fields:
         """Return the checkpoint of a part; an empty one if there is none, or it is broken."""
         return read_record(part_folder(self.folder, part, parts) / CHECKPOINT) or {}
 
     def totals_of(self, part: int, parts: int) -> Totals:
         """Return the totals in the checkpoint of a part."""
         with suppress(KeyError, TypeError, ValueError):
-            return Totals.from_json(self._checkpoint(part, parts)["totals"])
+            return Totals.of_checkpoint(self._checkpoint(part, parts))
         return Totals()
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
@@ -228,54 +226,109 @@ class FolderStore(Store):
         begun = self.begun() if written is None else written.begun
         if not begun:
             return None
-        finished = None
-        folder = self.folder
-        with self._joining(int(begun["parts"])) as is_mine:
-            if is_mine:
-                parts = written or CompleteParts(begun, complete_checkpoints(folder, begun))
-                try:
-                    names.check_totals(parts.job, parts.totals)
-                except CorpusError:
-                    remove_folder(folder)
-                    raise
-                pairs, finished = names.write_final(parts, report, engine)
-                inputs = [entry["path"] for entry in parts.job["inputs"]]
-                names.check(inputs, overwrite=overwrite or bool(begun.get("overwrite")))
-                with ExitStack() as folders:
-                    for target in dict.fromkeys(target.parent for _, target in pairs):
-                        folders.enter_context(creating_folder(target))
-                    exchange(folder, pairs, names.existing())
-        return finished
-
-    @contextmanager
-    def _joining(self, parts: int) -> Iterator[bool]:
-        """Be the only process that finishes a job, and remove the folder of the job at the end.
-
-        Yields
-        ------
-        bool
-            False if another process joins the parts, or has done so: there is nothing to do. The parts of a job often finish
-            at the same time, so this is no error.
-        """
-        folder = self.folder
-        manifest = folder / MANIFEST
+        parts, folder = int(begun["parts"]), self.folder
         with ExitStack() as stack:
-            if parts > 1:
+            if parts > 1:  # they often finish at the same time, so another process that joins them is no error
                 try:
                     (folder / COMBINED).mkdir(exist_ok=True)
                     stack.enter_context(held(folder / COMBINED, "joins the parts of this job", creates=False))
                 except (FileNotFoundError, LockHeldError):  # the former if another process has just removed the folder
-                    yield False
-                    return
-                if not manifest.exists():  # another process removes the folder
-                    yield False
-                    return
+                    return None
+                if not (folder / MANIFEST).exists():  # another process removes the folder
+                    return None
             remove_links(folder)  # to files of an interrupted run; the parts stay until the end
-            yield True
+            complete = written or CompleteParts(begun, complete_checkpoints(folder, begun))
+            finished = self._write_final(names, complete, report, engine, overwrite=overwrite)
             if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
-                manifest.unlink(missing_ok=True)
+                (folder / MANIFEST).unlink(missing_ok=True)
         remove_folder(folder)
+        return finished
+
+    def _write_final(
+        self, names: JobOutputs, parts: CompleteParts, report: Progress, engine: Engine | None, *, overwrite: bool
+    ) -> Finished:
+        """Write the final files of complete parts, and give them their names."""
+        try:
+            names.check_totals(parts.job, parts.totals)
+        except CorpusError:
+            remove_folder(self.folder)
+            raise
+        pairs, finished = names.write_final(parts, report, engine)
+        inputs = InputFiles([entry["path"] for entry in parts.job["inputs"]])
+        names.check(inputs, overwrite=overwrite or bool(parts.begun.get("overwrite")))
+        with ExitStack() as folders:
+            for target in dict.fromkeys(target.parent for _, target in pairs):
+                folders.enter_context(creating_folder(target))
+            exchange(self.folder, pairs, names.existing())
+        return finished
 
 
 def _words(count: int) -> str:
     return f"{count} finished unit{'' if count == 1 else 's'}"
+
+
+def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
+    """Give the files of a job their final names: all of them, or none if the process is killed.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    pairs : list of (Path, Path)
+        Files below `folder`, and their final paths. The last one describes the others.
+    removed : paths
+        Files of an earlier job.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written. Existing files are then unchanged.
+    """
+    targets = [Path(os.path.realpath(target)) for _, target in pairs]
+    drop = [Path(os.path.realpath(path)) for path in removed]
+    drop = [path for path in drop if path not in set(targets)]
+    links = [hidden(target, "new") for target in targets]
+    try:
+        with naming_output(targets[-1]):
+            # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
+            write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
+            for (file, _), target, link in zip(pairs, targets, links, strict=True):
+                _keep_mode(file, target)
+                _link(file, link)
+            Exchange(list(zip(links, targets, strict=True)), drop).run()
+    except BaseException:
+        remove_links(folder)
+        raise
+
+
+def _keep_mode(file: Path, target: Path) -> None:
+    """Give a new file the permissions of the file that it replaces."""
+    with suppress(OSError):
+        file.chmod(target.stat().st_mode & 0o7777)
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(file)
+    except (OSError, NotImplementedError) as cause:
+        if isinstance(cause, OSError) and not file.exists():
+            raise
+        file.replace(link)  # a file system without hard links
+
+
+def remove_links(folder: Path) -> None:
+    """Remove the second names that an interrupted run gave to the files of a job."""
+    names = (read_record(folder / LINKS) or {}).get("links")
+    names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
+    ours = {_file_id(file) for file in (folder / FINAL).rglob("*")} if links else set()
+    for link in links:
+        with suppress(OSError, ValueError):
+            if _file_id(link) in ours:
+                link.unlink()
+    remove(folder / LINKS)
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino

@@ -21,18 +21,24 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.errors import OutputError
-from bpejit.storage.files import SYNC_BYTES, write_error
+from bpejit.storage.files import SYNC_BYTES, file_sha256, write_error
 from bpejit.storage.temporary import is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
 from bpejit.tokenfiles.file_writer import Hasher
+
+Fields = Mapping[str, Any]
+"""Named values: the content of a JSON file of a job, or of a field of it, or the checked options of work."""
 
 CHECKPOINT = "checkpoint.json"
 
 LOCK = "lock"
+
+FINAL = "final"
+"""The folder with the complete files of a job, below its own."""
 
 WAIT_SECONDS = 0.1
 """Time between two looks at a lock."""
@@ -40,19 +46,18 @@ WAIT_SECONDS = 0.1
 SEAL = "record_sha256"
 """The field of a JSON file of a job with the hash of the others."""
 
+_LEAST_PATIENCE = 0.2
+"""Seconds to try to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds."""
+
 _ATTEMPTS = 20
-"""Number of attempts to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds,
-and to create or remove a folder that another process removes or creates.
-"""
+"""Number of attempts to remove a folder in which another process creates files."""
 
 _ATTEMPT_SECONDS = 0.01
 """Time between two attempts."""
 
 _HASHED_BYTES = 1 << 20
 
-_LOCK_MODE = os.O_RDWR | os.O_CREAT
-
-_PART = re.compile(r"part-(\d+)-of-(\d+)")
+_PART = re.compile(r"part-(\d+)-of-(\d+)(?:\.tar)?")
 
 
 def part_folder(folder: Path, part: int, parts: int) -> Path:
@@ -60,15 +65,13 @@ def part_folder(folder: Path, part: int, parts: int) -> Path:
     return folder / f"part-{part}-of-{parts}"
 
 
-def found_parts(folder: Path) -> set[tuple[int, int]]:
-    """Return index and number of parts of each part that has a folder."""
-    with suppress(OSError):
-        matches = [_PART.fullmatch(entry.name) for entry in folder.iterdir()]
-        return {(int(found[1]), int(found[2])) for found in matches if found is not None}
-    return set()
+def parts_in(names: Iterable[str]) -> set[tuple[int, int]]:
+    """Return index and number of parts of each part among the names of folders, or of stored files."""
+    matches = map(_PART.fullmatch, names)
+    return {(int(found[1]), int(found[2])) for found in matches if found is not None}
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path) -> Fields | None:
     """Return the content of a JSON file of a job; None if it does not exist or is broken.
 
     The hash of its fields is compared, if it has one (see `sealed`).
@@ -79,14 +82,14 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def sealed(fields: Mapping[str, Any]) -> bytes:
+def sealed(fields: Fields) -> bytes:
     """Return the content of a JSON file with a hash of the fields, by which damage is noticed."""
     data = json.dumps(fields).encode("ascii")
     seal = json.dumps({SEAL: hashlib.sha256(data).hexdigest()}).encode("ascii")
     return data[:-1] + (b", " if fields else b"") + seal[1:]
 
 
-def unsealed(data: bytes, *, strict: bool = False) -> dict[str, Any] | None:
+def unsealed(data: bytes, *, strict: bool = False) -> Fields | None:
     """Return the fields of a JSON file; None if it is broken, or, with `strict`, has no hash."""
     try:
         fields = json.loads(data)
@@ -108,34 +111,19 @@ def damaged(path: Path | str, *, folder: Path | str) -> OutputError:
     )
 
 
-def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> None:
-    """Write a JSON file, which is replaced as a whole.
+def check_file(path: Path, sha256: str | None, *, folder: Path, start: int = 0) -> None:
+    """Raise OutputError unless the content of a file that an earlier run left, from `start` on, has its hash."""
+    if not path.exists() or file_sha256(path, start=start) != sha256:
+        raise damaged(path, folder=folder)
+
+
+def write_record(path: Path, fields: Fields, *, synced: bool = True, is_new: bool = False) -> bool:
+    """Write a JSON file, which is replaced as a whole; with `is_new`, return False if another process has written one.
 
     Raises
     ------
     OSError
     """
-    with _written(path, fields, synced=synced) as written:
-        written.replace(path)
-
-
-def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> bool:
-    """Write a JSON file that does not exist yet; return False if another process has written one.
-
-    Raises
-    ------
-    OSError
-    """
-    with _written(path, fields, synced=synced) as written:
-        is_new = name_new(written, path)
-        if synced and is_new:
-            sync_folders([path.parent])
-        return is_new
-
-
-@contextmanager
-def _written(path: Path, fields: dict[str, Any], *, synced: bool) -> Iterator[Path]:
-    """Write a JSON file under another name in the folder of a path; remove that name at the end, if it still exists."""
     written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         with written.open("wb") as file:
@@ -143,7 +131,13 @@ def _written(path: Path, fields: dict[str, Any], *, synced: bool) -> Iterator[Pa
             file.flush()
             if synced:
                 sync_file(file.fileno())
-        yield written
+        if not is_new:
+            written.replace(path)
+        elif not name_new(written, path):
+            return False
+        elif synced:
+            sync_folders([path.parent])
+        return True
     finally:
         remove(written)
 
@@ -187,53 +181,40 @@ def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True
     OutputError
         If the folder cannot be created.
     """
-    path = folder / LOCK
-    until = time.monotonic() + patience
-    try:
-        while True:
-            while time.monotonic() < until and is_held(folder):
-                time.sleep(WAIT_SECONDS)
-            descriptor = _open_lock(path, creates=creates)
-            is_taken = False
-            try:
-                is_taken = _take(descriptor, path, what)
-            except LockHeldError:  # another process that has waited was faster
-                if time.monotonic() >= until:
-                    raise
-            finally:
-                if not is_taken:
-                    os.close(descriptor)
-            if is_taken:
-                break
-    except OSError as cause:
-        if isinstance(cause, OutputError) or (isinstance(cause, FileNotFoundError) and not creates):
-            raise
-        raise write_error(str(folder), cause) from cause
-    try:
+    until = time.monotonic() + max(patience, _LEAST_PATIENCE)
+    with ExitStack() as stack:
+        try:
+            while not _take_lock(folder, stack, what, creates=creates, is_late=time.monotonic() >= until):
+                time.sleep(WAIT_SECONDS if patience else _ATTEMPT_SECONDS)
+        except OSError as cause:
+            if isinstance(cause, OutputError) or (isinstance(cause, FileNotFoundError) and not creates):
+                raise
+            raise write_error(str(folder), cause) from cause
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _open_lock(path: Path, *, creates: bool) -> int:
-    """Open the file of a lock, whose folder another process may remove at any time."""
-    for _ in range(_ATTEMPTS - 1 if creates else 0):
-        with suppress(FileNotFoundError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(path, _LOCK_MODE, 0o666)
-    return os.open(path, _LOCK_MODE, 0o666)
-
-
-def _take(descriptor: int, path: Path, what: str) -> bool:
-    """Lock a file; return False if it lost its name in between."""
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(_ATTEMPT_SECONDS)
-        if try_lock(descriptor) is not False:
-            return is_linked(descriptor) and path.exists()
-    raise LockHeldError(
-        f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
-    )
+def _take_lock(folder: Path, stack: ExitStack, what: str, *, creates: bool, is_late: bool) -> bool:
+    """Lock a folder until a stack is left; return False if another process holds the lock, or removes the folder meanwhile."""
+    path = folder / LOCK
+    try:
+        if creates:
+            folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:
+        if is_late or not creates:
+            raise
+        return False
+    with ExitStack() as opened:
+        opened.callback(os.close, descriptor)
+        is_free = try_lock(descriptor) is not False
+        if is_free and is_linked(descriptor) and path.exists():
+            stack.push(opened.pop_all())
+            return True
+    if is_late and not is_free:
+        raise LockHeldError(
+            f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
+        )
+    return False
 
 
 def is_held(folder: Path) -> bool:
@@ -254,26 +235,20 @@ def remove_folder(folder: Path) -> int:
     """
     size = folder_bytes(folder)
     for attempt in range(1, _ATTEMPTS + 1):
-        if _is_removed(folder, is_last=attempt == _ATTEMPTS):
+        try:
+            _remove_tree(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as cause:
+            if cause.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS:
+                raise OutputError(
+                    f"cannot remove `{folder}`, which an earlier run left: {cause.strerror or cause}; expected a folder that "
+                    "can be written to: remove it yourself"
+                ) from cause
+        if not folder.exists():
             break
         time.sleep(_ATTEMPT_SECONDS)
     return size
-
-
-def _is_removed(folder: Path, *, is_last: bool) -> bool:
-    """Remove a folder; return False if another process has changed it meanwhile, unless this is the last attempt."""
-    try:
-        _remove_tree(folder)
-    except FileNotFoundError:
-        return not folder.exists()
-    except OSError as cause:
-        if cause.errno == errno.ENOTEMPTY and not is_last:
-            return False
-        raise OutputError(
-            f"cannot remove `{folder}`, which an earlier run left: {cause.strerror or cause}; expected a folder that can be "
-            "written to: remove it yourself"
-        ) from cause
-    return True
 
 
 def _remove_tree(folder: Path) -> None:
@@ -300,7 +275,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 class GrowingFile:
-    """A file that is only appended to, with the hash of its content.
+    """A file that is only appended to, with the hash of its content. It is open from the first call of `write` on.
 
     Parameters
     ----------
@@ -335,26 +310,20 @@ class GrowingFile:
         self.size = self._synced = size
         self._position = position
         self._hasher = Hasher(alongside=alongside)
-        self._file: BinaryIO = path.open("r+b" if size else "wb", buffering=0)
-        try:
-            found = self._file.seek(0, 2)
+        self._file: BinaryIO | None = None
+        with path.open("r+b" if size else "wb", buffering=0) as file:
+            found = file.seek(0, 2)
             if size and found < position + size:
                 raise OSError(None, f"it has {found} bytes, fewer than the {position + size} of the last checkpoint", str(path))
-            self._file.truncate(position + size)
-            self._file.seek(position)
-            if size:
-                self._hash_again()
-                if self.sha256 != sha256:
-                    raise damaged(path, folder=path.parent)
-        except BaseException:
+            file.truncate(position + size)
+            file.seek(position)
+            data = file.read(_HASHED_BYTES) if size else b""
+            while data:
+                with self._hasher.updating(memoryview(data)):
+                    data = file.read(_HASHED_BYTES)
+        if size and self.sha256 != sha256:
             self.close()
-            raise
-
-    def _hash_again(self) -> None:
-        data = self._file.read(_HASHED_BYTES)
-        while data:
-            with self._hasher.updating(memoryview(data)):
-                data = self._file.read(_HASHED_BYTES)
+            raise damaged(path, folder=path.parent)
 
     @property
     def sha256(self) -> str:
@@ -362,7 +331,7 @@ class GrowingFile:
         return self._hasher.hexdigest()
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes, or the bytes of an array; a closed file is opened again.
+        """Append bytes, or the bytes of an array; the file is opened if it is closed.
 
         Raises
         ------
@@ -372,7 +341,7 @@ class GrowingFile:
         if not data.nbytes:  # it cannot be cast
             return
         data = data.cast("B")
-        if self._file.closed:
+        if self._file is None:
             self._file = self.path.open("ab", buffering=0)
         with self._hasher.updating(data):
             _write_all(self._file, data)
@@ -384,8 +353,10 @@ class GrowingFile:
     def close(self) -> None:
         """Close the file, which is not flushed to disk yet."""
         self._hasher.close()
-        with suppress(OSError):
-            self._file.close()
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
 
 def _write_all(file: BinaryIO, data: memoryview) -> None:

@@ -109,6 +109,10 @@ class OutputOptions(TypedDict, total=False):
     seed: Annotated[int, Option(0, "Selects these documents.", "Selects these documents.", least=0, section="Output")]
 
 
+Part = tuple[int, int]
+"""The index of a part, and the number of parts."""
+
+
 @dataclass(frozen=True)
 class JobOptions:
     """What becomes of the ids, and how the job runs; see `Tokenizer.encode_files`.
@@ -145,7 +149,7 @@ class JobOptions:
     val_fraction: float = 0.0
     seed: int = 0
     per_input: bool = False
-    part: tuple[int, int] | None = None
+    part: Part | None = None
     resume: bool = False
     overwrite: bool = False
     unit_bytes: int = UNIT_BYTES
@@ -157,13 +161,8 @@ class JobOptions:
         """The sets of documents: those that remain, and those that are set aside."""
         return (False, True) if self.val_fraction else (False,)
 
-    @property
-    def needs_folder(self) -> bool:
-        """True if the result is several files, or the options need files that stay between runs."""
-        return bool(self.shard_tokens or self.val_fraction or self.per_input or self.part or self.resume)
 
-
-def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> tuple[int, int] | None:
+def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> Part | None:
     """Return index and number of parts for I/N or `auto`; None for None.
 
     Parameters
@@ -190,7 +189,7 @@ def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> tup
     return int(found[1]), int(found[2])
 
 
-def _part_of_environment(environment: Mapping[str, str]) -> tuple[int, int]:
+def _part_of_environment(environment: Mapping[str, str]) -> Part:
     for index_name, count_name, first_name in ENVIRONMENTS:
         if index_name not in environment or count_name not in environment:
             continue

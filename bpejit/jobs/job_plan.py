@@ -1,7 +1,7 @@
 """The interface of a kind of job, and how a job begins or goes on.
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
-`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.output_files`).
+`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.store`).
 Everything else is the same for all kinds: a `Store` keeps the parts (`bpejit.jobs.store`, which has the states in which a run
 may find a job), `begin_job` here decides what happens to what an earlier run left, `bpejit.jobs.running` runs and joins parts
 on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,11 +23,11 @@ import numpy as np
 from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
-from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_folder import Fields
+from bpejit.jobs.job_options import JobOptions, Part
 from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part
-from bpejit.jobs.job_totals import AnyChunker, AnyUnit, Totals, chain_checksum, size_of_units
-from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.jobs.store import Left, Store
+from bpejit.jobs.job_totals import Finished, Totals, chain_checksum, size_of_units
+from bpejit.jobs.store import JobOutputs, Left, Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -52,7 +52,7 @@ class PartSink(ABC):
         """
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Fields:
         """Return the fields for a checkpoint from which another sink continues."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class PartSink(ABC):
         """Return the files that may have changed since the last call."""
 
     @abstractmethod
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Fields:
         """Complete the files; return the fields for the checkpoint of the complete part."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class JobPlan(ABC):
     """
 
     names: JobOutputs
-    job: Mapping[str, Any]
+    job: Fields
     options: JobOptions
     units: Sequence[Any]
     mine: Sequence[Any]
@@ -130,17 +130,12 @@ class JobPlan(ABC):
     def paths(self) -> list[str]:
         """The inputs of the part."""
 
-    @cached_property
-    def inputs(self) -> InputFiles:
-        """All inputs, for comparison with the outputs."""
-        return InputFiles([entry["path"] for entry in self.job["inputs"]])
-
     @property
-    def begun_fields(self) -> dict[str, Any]:
+    def begun_fields(self) -> Fields:
         """Fields of the manifest of the unfinished job that only joining needs, and that may differ between parts."""
         return {}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Fields:
         """Return what the checkpoints of the part tell of it."""
         return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
@@ -153,16 +148,12 @@ class JobPlan(ABC):
         """Return what takes remarks for the user; those about one of several parts are left out."""
         return remarks(report) if self.earlier is None else lambda _: None
 
-    def slice(self, part: int, parts: int) -> list[Any]:
-        """Return the units of a part."""
-        return slice_units(self.units, (part, parts))
-
     @property
     def releases_gil(self) -> bool:
         """Whether the work runs in kernels (see `choose_engine`)."""
         return True
 
-    def make_engine(self, work: Mapping[str, Any]) -> Engine:
+    def make_engine(self, work: Fields) -> Engine:
         """Return the engine for the units of the part."""
         return make_engine(work["engine"], work["workers"], input_bytes=self.size, releases_gil=self.releases_gil)
 
@@ -172,20 +163,23 @@ class JobPlan(ABC):
         return times_sha256(self.paths)
 
     @abstractmethod
-    def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:
+    def checksum_job(self, checkpoint: Fields) -> tuple[Job, Any]:
         """Return the job whose results are checksums of chunks and their bytes of input, and what divides units into chunks."""
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Fields:
         """What checkpoints tell of how units are read, for `checksum_job`."""
         return {}
 
     @abstractmethod
-    def chunk_job(self) -> tuple[Any, AnyChunker]:
-        """Return the job whose results the sink writes (see `ChunkResult`), and what divides units into chunks."""
+    def chunk_job(self) -> tuple[Job, Any]:
+        """Return the job whose results the sink writes, and what divides units into chunks by `chunks(unit.sources)`.
+
+        Results have `n_bytes` of text, `n_read` of input, `skipped` records, and the `checksum` of what was read.
+        """
 
     @abstractmethod
-    def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> PartSink:
+    def open_sink(self, folder: Path, checkpoint: Fields | None) -> PartSink:
         """Return what writes the results of chunks.
 
         Parameters
@@ -216,15 +210,16 @@ class JobPlan(ABC):
     def seen_by_nodes(self) -> list[str]:
         """Return what all nodes of a cluster must see: the folder of relative paths, and the first and the last local input."""
         inputs = [path for path in self.paths if not is_remote(path)]
-        found = [*([self.relative_to] if self.relative_to else []), *inputs[:1], *inputs[-1:]]
-        return [os.path.join(self.relative_to, path) for path in dict.fromkeys(found)]  # noqa: PTH118
+        home = self.relative_to
+        seen = {os.path.join(home, path) for path in (*inputs[:1], *inputs[-1:])}  # noqa: PTH118
+        return sorted(seen | {home} if home else seen)
 
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
         return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
 
 
-def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> list[Any]:
+def slice_units(units: Sequence[Any], chosen: Part | None) -> list[Any]:
     """Return the units of a part: a range of all of them, such that all parts have about the same number of bytes.
 
     A part begins where a document begins. `chosen` is its index and the number of parts; None for all units.
@@ -234,13 +229,10 @@ def slice_units(units: Sequence[AnyUnit], chosen: tuple[int, int] | None) -> lis
     part, parts = chosen
     starts = np.cumsum([0, *(unit.size or 0 for unit in units)])
     begins = [index for index, unit in enumerate(units) if unit.starts_document]
-    borders = []
-    for index in (part, part + 1):
-        wanted = int(starts[-1]) * index // parts
-        borders.append(
-            next((begin for begin in begins if starts[begin] >= wanted), len(units)) if index < parts else len(units)
-        )
-    return list(units[borders[0] : borders[1]])
+    wanted = [int(starts[-1]) * index // parts + (index == parts) for index in (part, part + 1)]
+    first, stop = np.searchsorted(starts[np.array(begins, int)], wanted)
+    borders = [*begins, len(units)]
+    return list(units[borders[first] : borders[stop]])
 
 
 def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
@@ -272,11 +264,9 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     if done is not None:
         say(f"nothing is left to do: `{done.manifest}` describes the complete output of this job")
         return done
-    store.check(plan.names, plan.inputs, overwrite=options.overwrite)
+    store.check(plan.names, InputFiles([entry["path"] for entry in plan.job["inputs"]]), overwrite=options.overwrite)
     left = store.find_left()
-    if left is None:
-        store.prepare(plan.names)
-    else:
+    if left is not None:
         parts = _go_on(plan, left, parts, say, patience)
     if not store.has_locks:
         claim_job(plan, parts)
@@ -320,7 +310,7 @@ def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], pa
     return parts
 
 
-def continuing(begun: Mapping[str, Any] | None) -> str:
+def continuing(begun: Fields | None) -> str:
     """Return an advice to continue an unfinished job with the command that began it, if that is known."""
     command = (begun or {}).get("command")
     return f"continue it with `{command}`" if command else "give the same inputs and options"
@@ -330,7 +320,7 @@ def _unfinished(remains: str) -> str:
     return f"{remains}; expected none: continue it with `resume=True`, or start again with `overwrite=True`"
 
 
-def begun_fields(plan: JobPlan, parts: int) -> dict[str, Any]:
+def begun_fields(plan: JobPlan, parts: int) -> Fields:
     """Return the manifest of an unfinished job."""
     options = plan.options
     return begun_manifest(plan.job, parts) | {
@@ -342,7 +332,7 @@ def begun_fields(plan: JobPlan, parts: int) -> dict[str, Any]:
     }
 
 
-def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:
+def claim_job(plan: JobPlan, parts: int) -> Fields:
     """Write the manifest of the unfinished job, unless another part has, and return it."""
     fields, store = begun_fields(plan, parts), plan.store
     if not store.claim(fields):
@@ -355,7 +345,7 @@ def claim_job(plan: JobPlan, parts: int) -> dict[str, Any]:
     return fields
 
 
-def compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine: Engine, report: Progress) -> None:
+def compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, report: Progress) -> None:
     """Compare the text of finished units with what was encoded, since an input has another modification time.
 
     Raises
@@ -383,7 +373,7 @@ def compare_text(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any], engine
     )
 
 
-def describe_resumed(plan: JobPlan, kept: int, checkpoint: Mapping[str, Any] | None) -> str:
+def describe_resumed(plan: JobPlan, kept: int, checkpoint: Fields | None) -> str:
     """Return a remark about where a resumed part goes on."""
     what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
     if not plan.mine:

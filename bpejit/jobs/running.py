@@ -6,24 +6,25 @@ The results of units go into files that only grow, and a checkpoint is written a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bpejit.engines import Engine, Job, remarks, report_details
+from bpejit.engines import Engine, remarks, report_details
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, compare_text, describe_resumed
+from bpejit.jobs.job_folder import Fields
+from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, compare_text, describe_resumed, slice_units
 from bpejit.jobs.job_records import Checkpoints, read_checkpoint
-from bpejit.jobs.job_totals import AnyChunker, ChunkResult, Seconds, Totals, chain_checksum, size_of_units
-from bpejit.jobs.output_files import CompleteParts, Finished, JobResult
+from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals, chain_checksum, size_of_units
+from bpejit.jobs.store import CompleteParts
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 
 
-def run_job(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
+def run_job(plan: JobPlan, work: Fields) -> JobResult:
     """Run a job, or the part of it that this process works on.
 
     Parameters
@@ -39,7 +40,8 @@ def run_job(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
     """
     begun = working_time()
     say = remarks(work["report"])
-    parts = begin_job(plan, (plan.options.part or (0, plan.store.default_parts(plan.units)))[1], say)
+    _, wanted = plan.options.part or (0, plan.store.default_parts(plan.units))
+    parts = begin_job(plan, wanted, say)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
@@ -53,7 +55,7 @@ def run_job(plan: JobPlan, work: Mapping[str, Any]) -> JobResult:
     return result
 
 
-def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, patience: float = 0.0) -> JobResult:
+def run_part(plan: JobPlan, work: Fields, *, joins: bool = True, patience: float = 0.0) -> JobResult:
     """Run the part of a begun job that this process works on, and join all parts if it was the last one.
 
     Parameters
@@ -79,61 +81,62 @@ def run_part(plan: JobPlan, work: Mapping[str, Any], *, joins: bool = True, pati
     return result
 
 
-def _join_last(plan: JobPlan, work: Mapping[str, Any], result: JobResult) -> None:
+def _join_last(plan: JobPlan, work: Fields, result: JobResult) -> None:
     """Join the parts of a job if all are complete, and add this to the result of one of them."""
     before = working_time()
-    store, parts = plan.store, (plan.options.part or (0, 1))[1]
-    result.missing = len(store.missing_parts(parts))
-    if not result.missing:
+    store = plan.store
+    _, parts = plan.options.part or (0, 1)
+    result.missing_parts = len(store.missing_parts(parts))
+    if not result.missing_parts:
         with naming_output(store.name):
             result.finished = store.join(plan.names, work["report"], engine=plan.make_engine(work))
     if result.finished is None and store.begun() is None:  # another process has just joined the parts
-        result.missing, result.finished = 0, store.find_settled(plan.names, plan.job)
+        result.missing_parts, result.finished = 0, store.find_settled(plan.names, plan.job)
     if result.finished is not None:
         result.totals = result.finished.totals
-    elif not result.missing:
+    elif not result.missing_parts:
         plan.remarks(work["report"])("all parts are complete, and another process joins them")
     result.seconds.finish += working_time() - before
 
 
-def _run_in_folder(plan: JobPlan, store: FolderStore, work: Mapping[str, Any], *, joins: bool, patience: float) -> JobResult:
+def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bool, patience: float) -> JobResult:
     """Run a part of a begun job in its folder, whose lock is held until all parts are joined."""
     begun = working_time()
-    seconds = Seconds()
     report = work["report"]
     part, parts = plan.options.part or (0, 1)
     what = plan.what if parts == 1 else f"part {part} of {plan.what}"
     with store.working(plan.options.part, what, patience=patience) as folder:
         claimed = claim_job(plan, parts) if joins else {}
         checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
-        kept = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        kept = Totals.of_checkpoint(checkpoint)
         if plan.options.resume:
             plan.remarks(report)(describe_resumed(plan, kept.units, checkpoint))
         spread = plan.make_engine(work)
         if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
             compare_text(plan, kept.units, checkpoint, spread, report)
-        seconds.plan = working_time() - begun
+        run = _PartRun(plan, checkpoint, report)
+        run.seconds.plan = working_time() - begun
         brief = checkpoint is None and plan.options.part is None
         with Checkpoints(folder, plan.identity, brief=brief) as checkpoints, naming_output(store.out):
             done = checkpoint
             if done is None or not done.get("complete"):
-                done = run_units(plan, folder, checkpoint, checkpoints, spread, report, seconds)
-            totals = Totals.from_json(done["totals"])
+                done = run.run(folder, checkpoints, spread)
+            totals = Totals.of_checkpoint(done)
             finished = None
             if parts == 1 and joins:
                 before = working_time()
                 written = None if checkpoint is not None else CompleteParts(claimed, [done], fresh=True)
                 finished = store.join(plan.names, report, engine=spread, written=written)
-                seconds.finish += working_time() - before
+                run.seconds.finish += working_time() - before
         whole = totals if finished is None else finished.totals
         new_bytes = totals.bytes - kept.bytes
-        result = JobResult(whole, finished, len(plan.mine), kept.units, 0, seconds, new_bytes=new_bytes)
+        result = JobResult(whole, finished, len(plan.mine), kept.units, 0, run.seconds, new_bytes=new_bytes)
         if parts > 1 and joins:
             _join_last(plan, work, result)
     return result
 
 
-def _run_in_scratch(plan: JobPlan, store: Any, work: Mapping[str, Any]) -> JobResult:
+def _run_in_scratch(plan: JobPlan, store: Any, work: Fields) -> JobResult:
     """Run a part of a begun job in a folder of this machine, and store it.
 
     A job that is not divided is not stored as a part: its final files are.
@@ -142,7 +145,7 @@ def _run_in_scratch(plan: JobPlan, store: Any, work: Mapping[str, Any]) -> JobRe
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
         plan.remarks(report)(f"part {part} of {parts} is {plan.done} already")
-        totals = Totals.from_json(store.check_part(plan.job, part, parts)["totals"])
+        totals = Totals.of_checkpoint(store.check_part(plan.job, part, parts))
         return JobResult(totals, None, len(plan.mine), totals.units, 0)
     with store.giving_up(), scratch_folder(None, "working") as scratch:
         names = plan.names.moved(scratch / "outputs")
@@ -163,7 +166,7 @@ def _run_in_scratch(plan: JobPlan, store: Any, work: Mapping[str, Any]) -> JobRe
     return result
 
 
-def _run_parts(plan: JobPlan, parts: int, work: Mapping[str, Any]) -> JobResult:
+def _run_parts(plan: JobPlan, parts: int, work: Fields) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
     found = plan.store.kept_parts(parts)
     kept = sum(found, Totals())
@@ -172,78 +175,34 @@ def _run_parts(plan: JobPlan, parts: int, work: Mapping[str, Any]) -> JobResult:
     totals = Totals()
     n_read = new_bytes = 0
     for part, before in enumerate(found):
-        mine = plan.part(part, parts, plan.slice(part, parts), replace(totals, read=n_read), total)
+        units = slice_units(plan.units, (part, parts))
+        mine = plan.part(part, parts, units, replace(totals, read=n_read), total)
         result = run_part(mine, work, joins=part == parts - 1)  # not earlier: all parts may be complete already
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
         seconds += result.seconds
-    return replace(result, units=len(plan.units), kept=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
+    return replace(result, units=len(plan.units), kept_units=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
 
 
-def run_units(
-    plan: JobPlan,
-    folder: Path,
-    checkpoint: Mapping[str, Any] | None,
-    checkpoints: Checkpoints,
-    engine: Engine,
-    report: Progress,
-    seconds: Seconds,
-) -> dict[str, Any]:
-    """Work on the units of a part that are missing.
+class _PartRun:
+    """Works on the units of a part that are missing, in order; has the totals of the part and a hash of what was read.
 
     Parameters
     ----------
     plan : JobPlan
         Of the part.
-    folder : Path
-        The folder of the part, locked by this process.
     checkpoint : dict, optional
         The last checkpoint, whose files are continued; None to begin.
-    checkpoints : Checkpoints
-        Writes the next ones.
-    engine : Engine
     report : callable
-    seconds : Seconds
-        Is added to.
-
-    Returns
-    -------
-    dict
-        The fields of the checkpoint of the complete part.
-
-    Raises
-    ------
-    CorpusError
-    OSError
-        If a file cannot be written. The last checkpoint stays.
     """
-    run = _PartRun(plan, checkpoint, seconds, report)
-    results = run.results(engine)
-    with closing(plan.open_sink(folder, checkpoint)) as sink, closing(results):
-        for unit, result in results:
-            sink.begin_unit(unit)
-            if result is None:
-                due = run.end_unit()
-                # Not after the last unit, which the record of the complete part follows.
-                checkpoints.note(run.fields(sink.state()), sink.changed(), write=due and unit is not plan.mine[-1])
-            else:
-                run.add(result, *sink.write(result))
-        before = working_time()
-        complete = run.fields(sink.finish()) | {"complete": True}
-        checkpoints.complete(complete, sink.changed())
-        seconds.finish += working_time() - before
-        return complete
 
-
-class _PartRun:
-    """The units of a part that are not finished yet, in order, with the totals of the part and a hash of what was read."""
-
-    def __init__(self, plan: JobPlan, checkpoint: Mapping[str, Any] | None, seconds: Seconds, report: Progress) -> None:
+    def __init__(self, plan: JobPlan, checkpoint: Fields | None, report: Progress) -> None:
         self._plan = plan
-        self._seconds = seconds
+        self._checkpoint = checkpoint
         self._report = report
-        self._totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        self.seconds = Seconds()
+        self._totals = Totals.of_checkpoint(checkpoint)
         self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
         self._modified = plan.modified  # from before the inputs are read
         self._rest = plan.mine[self._totals.units :]
@@ -251,24 +210,49 @@ class _PartRun:
         self._size = size_of_units(self._rest) if plan.earlier is None else plan.whole
         self._unsaved = self._n_read = 0
 
-    def fields(self, state: dict[str, Any]) -> dict[str, Any]:
+    def run(self, folder: Path, checkpoints: Checkpoints, engine: Engine) -> Fields:
+        """Write the results of the units into the folder of the part; return the fields of the checkpoint of the complete part.
+
+        Raises
+        ------
+        CorpusError
+        OSError
+            If a file cannot be written. The last checkpoint stays.
+        """
+        results = self._results(engine)
+        with closing(self._plan.open_sink(folder, self._checkpoint)) as sink, closing(results):
+            for unit, result in results:
+                sink.begin_unit(unit)
+                if result is None:
+                    # Not after the last unit, which the record of the complete part follows.
+                    write = self._end_unit() and unit is not self._rest[-1]
+                    checkpoints.note(self._fields(sink.state()), sink.changed(), write=write)
+                else:
+                    self._add(result, *sink.write(result))
+            before = working_time()
+            complete = {**self._fields(sink.finish()), "complete": True}
+            checkpoints.complete(complete, sink.changed())
+            self.seconds.finish += working_time() - before
+            return complete
+
+    def _fields(self, state: Fields) -> Fields:
         """Return the fields of a checkpoint, with the state of the sink."""
         text = {"sha256": self._text_sha256, "modified": self._modified, **self._plan.reading}
         return {"totals": self._totals.as_json(), "text": text, **state}
 
-    def results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+    def _results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
         self._report("encode", self._earlier.read, self._size, "bytes")
         before = working_time()
-        with closing(_map_units(self._rest, *self._plan.chunk_job(), engine)) as results:
+        with closing(self._map_units(engine)) as results:
             for unit, result in results:
                 now = working_time()
-                self._seconds.encode += now - before
+                self.seconds.encode += now - before
                 yield unit, result
                 before = working_time()
-                self._seconds.write += before - now
+                self.seconds.write += before - now
 
-    def add(self, result: ChunkResult, tokens: int, documents: int) -> None:
+    def _add(self, result: Any, tokens: int, documents: int) -> None:
         """Add the result of a chunk to the totals, and report progress."""
         totals = self._totals
         totals.tokens += tokens
@@ -283,7 +267,7 @@ class _PartRun:
         report_details(self._report, tokens=earlier.tokens + totals.tokens, documents=earlier.documents + totals.documents)
         self._report("encode", earlier.read + self._n_read, self._size, "bytes")
 
-    def end_unit(self) -> bool:
+    def _end_unit(self) -> bool:
         """Count a finished unit; return True if a checkpoint is due.
 
         It is not due after each of thousands of small units, since writing it takes a few milliseconds.
@@ -294,26 +278,26 @@ class _PartRun:
             self._unsaved = 0
         return due
 
+    def _map_units(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
+        marks: deque[tuple[Any, bool]] = deque()
+        job, chunker = self._plan.chunk_job()
 
-def _map_units(units: Sequence[Any], job: Job, chunker: AnyChunker, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
-    """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
-    marks: deque[tuple[Any, bool]] = deque()
+        def chunks() -> Iterator[Any]:
+            for unit in self._rest:
+                for chunk in chunker.chunks(unit.sources):
+                    marks.append((unit, True))
+                    yield chunk
+                marks.append((unit, False))
 
-    def chunks() -> Iterator[Any]:
-        for unit in units:
-            for chunk in chunker.chunks(unit.sources):
-                marks.append((unit, True))
-                yield chunk
-            marks.append((unit, False))
-
-    # The engine takes chunks ahead of the results.
-    results: Any = engine.map_chunks(job, chunks())
-    with closing(results):
-        for result in results:
-            while not marks[0][1]:
-                yield marks.popleft()[0], None
-            yield marks.popleft()[0], result
-            while marks and not marks[0][1]:
-                yield marks.popleft()[0], None
-    while marks:
-        yield marks.popleft()[0], None
+        # The engine takes chunks ahead of the results.
+        results: Any = engine.map_chunks(job, chunks())
+        with closing(results):
+            for result in results:
+                while not marks[0][1]:
+                    yield marks.popleft()[0], None
+                yield marks.popleft()[0], result
+                while marks and not marks[0][1]:
+                    yield marks.popleft()[0], None
+        while marks:
+            yield marks.popleft()[0], None

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.jobs.job_folder import GrowingFile, damaged
+from bpejit.jobs.job_folder import Fields, GrowingFile, check_file, damaged
 from bpejit.packed_tokens import pack_tokens
-from bpejit.storage.files import file_sha256
 from bpejit.tokenfiles.mapping import EndReader, read_ends
 
 END_DTYPE = np.dtype("<i8")
@@ -91,6 +90,8 @@ class Spool:
         Little-endian.
     has_ends : bool
         Whether to write the ends of documents.
+    in_document : bool
+        Whether the ids that follow continue a document.
 
     Attributes
     ----------
@@ -105,19 +106,16 @@ class Spool:
         If the content of a file is not that of the record.
     """
 
-    def __init__(self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> None:
+    def __init__(
+        self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, in_document: bool = False
+    ) -> None:
         self.record = replace(record, ids_sha256=None, ends_sha256=None)
         self.dtype = dtype
+        self.in_document = in_document
         size = record.tokens * dtype.itemsize
         self._ids = GrowingFile(ids_path(folder, record.number), size, record.ids_sha256, position=record.position)
-        self._ends: GrowingFile | None = None
-        if has_ends:
-            try:
-                size = record.documents * END_DTYPE.itemsize
-                self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256)
-            except BaseException:
-                self.close()
-                raise
+        size = record.documents * END_DTYPE.itemsize
+        self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256) if has_ends else None
 
     def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
         """Append ids, the ends of documents as positions in `ids`, and the number of bytes of text.
@@ -127,6 +125,8 @@ class Spool:
         OSError
         """
         record = self.record
+        if ids.size or ends.size:
+            self.in_document = bool(ids.size > (ends[-1] if ends.size else 0))
         if self._ends is not None:
             self._ends.write((ends + record.tokens).astype(END_DTYPE).data)
         self._ids.write(np.ascontiguousarray(ids, self.dtype).data)
@@ -176,17 +176,18 @@ def read_spool(folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_e
     checked = record.ids_sha256 is not None
     path = ids_path(folder, record.number)
     ends_file = ends_path(folder, record.number)
-    if checked and has_ends and file_sha256(ends_file) != record.ends_sha256:
-        raise damaged(ends_file, folder=folder)
+    if checked and has_ends:
+        check_file(ends_file, record.ends_sha256, folder=folder)
     digest = hashlib.sha256()
     with path.open("rb") as file, ends_file.open("rb") if has_ends else nullcontext() as borders:
         ends = EndReader(iter(()) if borders is None else read_ends(borders))
         file.seek(record.position)
         for position in range(0, max(record.tokens, 1), BLOCK_TOKENS):  # once if there are no ids
             size = min(BLOCK_TOKENS, record.tokens - position)
-            data = file.read(size * dtype.itemsize)
-            if len(data) != size * dtype.itemsize:
-                raise OSError(None, f"it ends {size * dtype.itemsize - len(data)} bytes early", str(path))
+            wanted = size * dtype.itemsize
+            data = file.read(wanted)
+            if len(data) != wanted:
+                raise OSError(None, f"it ends {wanted - len(data)} bytes early", str(path))
             if checked:
                 digest.update(data)
             yield np.frombuffer(data, dtype), ends.up_to(position + size) - position
@@ -247,31 +248,28 @@ class SpoolSink:
         self,
         folder: Path,
         options: SinkOptions,
-        state: Mapping[str, Any] | None = None,
+        state: Fields | None = None,
     ) -> None:
         self._folder = folder
         self._options = options
         self._open: dict[bool, Spool] = {}
         self._completed: list[Path] = []
-        self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
-        self._next, self._output = (0, -1) if state is None else (int(state["next"]), int(state["output"]))
-        self._closed = GrowingFile(folder / CLOSED, *(() if state is None else (state["closed_bytes"], state["closed_sha256"])))
-        try:
-            for fields in () if state is None else state["open"]:
-                record = SpoolRecord(**fields["spool"])
-                self._open[record.aside] = self._new_spool(record)
-                self._in_document[record.aside] = bool(fields["in_document"])
-        except BaseException:
-            self.close()
-            raise
+        known = state or {"next": 0, "output": -1, "closed_bytes": 0, "closed_sha256": None, "open": ()}
+        self._next = known["next"]
+        self._output = known["output"]
+        self._closed = GrowingFile(folder / CLOSED, known["closed_bytes"], known["closed_sha256"])
+        for fields in known["open"]:
+            record = SpoolRecord(**fields["spool"])
+            self._open[record.aside] = self._new_spool(record, in_document=fields["in_document"])
 
     @property
     def closed_sha256(self) -> str:
         """The hash of the records of complete spools."""
         return self._closed.sha256
 
-    def _new_spool(self, record: SpoolRecord) -> Spool:
-        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends)
+    def _new_spool(self, record: SpoolRecord, *, in_document: bool) -> Spool:
+        options = self._options
+        return Spool(self._folder, record, options.dtype, has_ends=options.has_ends, in_document=in_document)
 
     def begin_output(self, output: int) -> None:
         """Set the output of the next blocks; the spools of an earlier one are completed.
@@ -287,10 +285,9 @@ class SpoolSink:
         for side in self._options.sides:
             self._begin_shard(side, 0)
 
-    def _begin_shard(self, side: bool, shard: int) -> None:
-        self._open[side] = self._new_spool(
-            SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
-        )
+    def _begin_shard(self, side: bool, shard: int, *, in_document: bool = False) -> None:
+        record = SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
+        self._open[side] = self._new_spool(record, in_document=in_document)
         self._next += 1
 
     def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
@@ -316,24 +313,19 @@ class SpoolSink:
             if lengths is not None:
                 n_bytes = int(lengths[part].sum(dtype=np.int64))
             spool.write(part, part_ends, n_bytes)
-            if part.size > (int(part_ends[-1]) if part_ends.size else 0):
-                self._in_document[side] = True
-            elif part_ends.size:
-                self._in_document[side] = False
 
     def _cut(self, side: bool, ids: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
         """Yield the blocks of each shard; a new shard begins between two of them."""
         limit = self._options.shard_tokens
         while limit is not None and (ids.size or ends.size):
             spool = self._open[side]
-            if self._in_document[side] and ends.size and ends[0] == 0:
+            if spool.in_document and ends.size and ends[0] == 0:
                 yield ids[:0], ends[:1]
                 ends = ends[1:]
                 continue
             # A shard that has reached its size ends as soon as something follows, so that the last one is never empty.
-            if spool.record.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
-                self._end_shard(side)
-                self._begin_shard(side, spool.record.shard + 1)
+            if spool.record.tokens >= limit and (self._options.shard_exact or not spool.in_document):
+                self._begin_shard(side, spool.record.shard + 1, in_document=self._end_shard(side))
                 continue
             room = limit - spool.record.tokens
             n_ends = int(np.searchsorted(ends, room, side="left"))  # all before the limit, and the first one from there on
@@ -350,9 +342,10 @@ class SpoolSink:
         if limit is None:
             yield ids, ends
 
-    def _end_shard(self, side: bool) -> None:
+    def _end_shard(self, side: bool) -> bool:
+        """Complete a spool; return True if its last document continues in the next one."""
         spool = self._open.pop(side)
-        continues = self._in_document[side]
+        continues = spool.in_document
         if continues and self._options.has_ends:
             # The rest of the document is in the next shard; a file of documents contains no other ids.
             spool.write(np.empty(0, spool.dtype), np.zeros(1, np.int64), 0)
@@ -361,6 +354,7 @@ class SpoolSink:
         self._completed += spool.paths
         record = spool.checkpoint(continues=continues)
         self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
+        return continues
 
     def finish(self) -> None:
         """Complete all spools.
@@ -371,13 +365,10 @@ class SpoolSink:
         """
         for side in [*self._open]:
             self._end_shard(side)
-            self._in_document[side] = False
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Fields:
         """Return the state for a checkpoint."""
-        spools = [
-            {"spool": asdict(spool.checkpoint()), "in_document": self._in_document[side]} for side, spool in self._open.items()
-        ]
+        spools = [{"spool": asdict(spool.checkpoint()), "in_document": spool.in_document} for spool in self._open.values()]
         closed = {"closed_bytes": self._closed.size, "closed_sha256": self.closed_sha256}
         return {"next": self._next, "output": self._output, **closed, "open": spools}
 

@@ -1,4 +1,4 @@
-"""Where a job keeps its parts until its outputs appear, and the states in which a run may find them.
+"""The outputs of a job, where it keeps its parts until they appear, and the states in which a run may find them.
 
 A `Store` is a folder (`bpejit.jobs.folder_store`), which has locks and renames, or a URL (`bpejit.jobs.url_store`): an object
 store has neither, but creates an object on the condition that there is none. `bpejit.jobs.job_plan` decides by a store alone
@@ -30,20 +30,164 @@ and the manifest of the output is stored last.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import OutputError
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import Finished, JobOutputs
+from bpejit.jobs.job_folder import Fields, read_record
+from bpejit.jobs.job_options import Part
+from bpejit.jobs.job_records import FORMAT, find_difference
+from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.progress_bar import Progress
-from bpejit.storage.outputs import InputFiles
+from bpejit.storage.exchange import recover
+from bpejit.storage.outputs import InputFiles, check_outputs, job_folder, manifest_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MOST_PARTS = 8
 """Number of missing parts that a message lists."""
+
+
+NamesOf = Callable[[Path, Fields], "JobOutputs"]
+"""Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
+ValueError if that is broken."""
+
+FilePairs = Sequence[tuple[Path, Path]]
+"""Complete files in the folder of a job, and their final paths."""
+
+
+class CompleteParts(NamedTuple):
+    """The complete parts of a job, in a folder.
+
+    Parameters
+    ----------
+    begun : dict
+        The manifest of the unfinished job.
+    checkpoints : list of dict
+        Those of all parts.
+    fresh : bool
+        Whether this process has written all that is in the folder, which then is not compared with its hashes.
+    """
+
+    begun: Fields
+    checkpoints: Sequence[Fields]
+    fresh: bool = False
+
+    @property
+    def job(self) -> Fields:
+        """What was asked for."""
+        found: Fields = self.begun["job"]
+        return found
+
+    @property
+    def totals(self) -> Totals:
+        """The totals of all parts together."""
+        return sum(map(Totals.of_checkpoint, self.checkpoints), Totals())
+
+
+@dataclass(frozen=True)
+class JobOutputs(ABC):
+    """The outputs of a job, and how the parts of it become these.
+
+    Parameters
+    ----------
+    out : Path
+        The output as the user gave it.
+    """
+
+    out: Path
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return False
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the job writes other files than `out`."""
+        return True
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return job_folder(self.out, per_input=self.per_input)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of the complete job."""
+        return manifest_path(self.out, per_input=self.per_input)
+
+    @abstractmethod
+    def first_files(self) -> list[Path]:
+        """Return files that the job will write; at least those of its first output."""
+
+    @abstractmethod
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+
+    @abstractmethod
+    def read_complete(self, fields: Fields) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+
+    @abstractmethod
+    def check_totals(self, job: Fields, totals: Totals) -> None:
+        """Raise CorpusError if a job with these totals has nothing to write."""
+
+    @abstractmethod
+    def write_final(self, parts: CompleteParts, report: Progress, engine: Engine | None) -> tuple[FilePairs, Finished]:
+        """Write the final files, and the manifest, into the folder `final` of the job.
+
+        Parameters
+        ----------
+        parts : CompleteParts
+        report : callable
+        engine : Engine, optional
+            By default the kind of job chooses one.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+        """
+
+    def moved(self, folder: Path) -> Self:
+        """Return the same outputs in a new folder, which is created."""
+        folder.mkdir()
+        return replace(self, out=folder if self.per_input else folder / self.out.name)
+
+    def find_complete(self, job: Fields | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+        fields = read_record(self.manifest)
+        if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
+            return None
+        return self.read_complete(fields)
+
+    def recover(self) -> None:
+        """Undo or complete the exchange of an earlier run that was interrupted (see `bpejit.storage.exchange`)."""
+        recover([*self.existing(), *self.first_files(), self.manifest], tree=self.out if self.per_input else None)
+
+    def check(self, inputs: InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
+        self.recover()
+        paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
+        check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
+        # A manifest without its outputs describes nothing, and is replaced.
+        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
+        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
+
+
+def listed_outputs(manifest: Path) -> list[str]:
+    """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
+    with suppress(KeyError, TypeError):
+        paths = [Path(output["path"]) for output in (read_record(manifest) or {})["outputs"]]
+        return [str(path) for path in paths if not path.is_absolute() and ".." not in path.parts]
+    return []
 
 
 class Kept(NamedTuple):
@@ -67,11 +211,6 @@ class Kept(NamedTuple):
     read: int
     command: str = ""
 
-    @classmethod
-    def of(cls, folder: Path | str, begun: Mapping[str, Any], totals: Totals) -> Kept:
-        """Return what a job with a manifest keeps, from the totals of its parts."""
-        return cls(folder, totals.units, begun.get("units", totals.units), totals.read, begun.get("command", ""))
-
 
 class Left(NamedTuple):
     """What an earlier run left of a job.
@@ -86,7 +225,7 @@ class Left(NamedTuple):
         This number in words.
     """
 
-    begun: Mapping[str, Any] | None
+    begun: Fields | None
     kept: int
     finished: str
 
@@ -119,15 +258,15 @@ class Store(ABC):
         """The folder of the unfinished job: a path, or a URL."""
 
     @abstractmethod
-    def begun(self) -> dict[str, Any] | None:
+    def begun(self) -> Fields | None:
         """Return the manifest of the unfinished job; None, or an empty one, if it does not exist or is broken."""
 
     @abstractmethod
-    def described(self) -> dict[str, Any] | None:
+    def described(self) -> Fields | None:
         """Return the manifest of the complete job; None if it does not exist or is broken."""
 
     @abstractmethod
-    def claim(self, fields: Mapping[str, Any]) -> bool:
+    def claim(self, fields: Fields) -> bool:
         """Create the manifest of the unfinished job; return False if there is one.
 
         Raises
@@ -140,7 +279,7 @@ class Store(ABC):
         """Raise OutputError if writing the outputs would destroy data without permission."""
 
     @abstractmethod
-    def find_settled(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+    def find_settled(self, names: JobOutputs, job: Fields | None) -> Finished | None:
         """Return the outputs of the same job, or of any for None, if all of them exist, and remove what is left of that job."""
 
     @abstractmethod
@@ -153,9 +292,6 @@ class Store(ABC):
     @abstractmethod
     def clear(self, left: Left) -> str:
         """Remove what an earlier run left; return in words what that was."""
-
-    def prepare(self, names: JobOutputs) -> None:  # noqa: B027 - an object store has no folders
-        """Create the folder of many outputs, or check that a single one can be written, for a job of which nothing is left."""
 
     @contextmanager
     def giving_up(self) -> Iterator[None]:
@@ -172,7 +308,7 @@ class Store(ABC):
         """Remove what there is of the job, unless that keeps finished units."""
 
     @abstractmethod
-    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:
+    def parts(self, *, complete: bool = False) -> set[Part]:
         """Return index and number of parts of each part that was begun, or of those that are complete."""
 
     @abstractmethod
@@ -182,7 +318,10 @@ class Store(ABC):
     def kept(self) -> Kept | None:
         """Return what an unfinished job keeps; None if it keeps nothing."""
         totals = sum((self.totals_of(*one) for one in self.parts()), Totals())
-        return Kept.of(self.folder, self.begun() or {}, totals) if totals.units else None
+        if not totals.units:
+            return None
+        begun = self.begun() or {}
+        return Kept(self.folder, totals.units, begun.get("units", totals.units), totals.read, begun.get("command", ""))
 
     def kept_part(self, part: int, parts: int) -> Totals:
         """Return the totals of what is kept of a part."""

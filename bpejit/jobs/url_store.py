@@ -18,11 +18,11 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
@@ -30,16 +30,18 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
+    Fields,
     part_folder,
+    parts_in,
     read_record,
     sealed,
     unsealed,
     write_record,
 )
+from bpejit.jobs.job_options import Part
 from bpejit.jobs.job_records import checked_checkpoint, identify_part
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import Finished, JobOutputs
-from bpejit.jobs.store import Left, Store
+from bpejit.jobs.job_totals import Finished, Totals
+from bpejit.jobs.store import JobOutputs, Left, Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
@@ -58,8 +60,6 @@ _BLOCK = tarfile.BLOCKSIZE
 STORING = "storing.json"
 """The names of the final files, written before the first of them is stored. A run that is resumed may replace them."""
 
-_PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
-
 
 @dataclass(frozen=True)
 class UrlStore(UrlFiles, Store):
@@ -75,7 +75,7 @@ class UrlStore(UrlFiles, Store):
 
     url: str
     per_input: bool
-    has_locks: ClassVar[bool] = False
+    has_locks = False
 
     @property
     def out(self) -> Path:  # type: ignore[override]  # nobody sets it
@@ -102,7 +102,7 @@ class UrlStore(UrlFiles, Store):
         """URL of the manifest of the complete output."""
         return f"{self.base}/{manifest_path(self.out, per_input=self.per_input).name}"
 
-    def read_json(self, url: str) -> dict[str, Any] | None:
+    def read_json(self, url: str) -> Fields | None:
         """Return the content of a JSON file; None if it does not exist or is broken."""
         with self.access(url, "read") as (file_system, name):
             try:
@@ -118,7 +118,7 @@ class UrlStore(UrlFiles, Store):
         groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
         return max(1, min(groups // PART_UNITS, MOST_PARTS))
 
-    def find_settled(self, names: JobOutputs, job: Mapping[str, Any] | None) -> Finished | None:
+    def find_settled(self, names: JobOutputs, job: Fields | None) -> Finished | None:
         """Return the complete outputs, and remove what is left of the job."""
         with self.mirrored(names) as local:
             done = local.find_complete(job)
@@ -145,15 +145,15 @@ class UrlStore(UrlFiles, Store):
         if not self.parts() and not self.stored():
             self.remove_folder()
 
-    def begun(self) -> dict[str, Any] | None:
+    def begun(self) -> Fields | None:
         """Return the manifest of the unfinished job."""
         return self.read_json(f"{self.folder}/{MANIFEST}")
 
-    def described(self) -> dict[str, Any] | None:
+    def described(self) -> Fields | None:
         """Return the manifest of the complete job."""
         return self.read_json(self.manifest_url)
 
-    def claim(self, fields: Mapping[str, Any]) -> bool:
+    def claim(self, fields: Fields) -> bool:
         """Create the manifest of the unfinished job; return False if there is one."""
         url = f"{self.folder}/{MANIFEST}"
         data = sealed(fields)
@@ -173,10 +173,9 @@ class UrlStore(UrlFiles, Store):
                 return False
         return True
 
-    def parts(self, *, complete: bool = False) -> set[tuple[int, int]]:  # noqa: ARG002
+    def parts(self, *, complete: bool = False) -> set[Part]:  # noqa: ARG002
         """Return index and number of parts of each part, which is stored when it is complete."""
-        matches = [_PART.fullmatch(name) for name in self.list_files(self.folder)]
-        return {(int(found[1]), int(found[2])) for found in matches if found is not None}
+        return parts_in(self.list_files(self.folder))
 
     def part_url(self, part: int, parts: int) -> str:
         """Return the URL of a part."""
@@ -184,7 +183,7 @@ class UrlStore(UrlFiles, Store):
 
     def totals_of(self, part: int, parts: int) -> Totals:
         """Return the totals of a part."""
-        return Totals.from_json(self.read_head(part, parts)["totals"])
+        return Totals.of_checkpoint(self.read_head(part, parts))
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
         """Remove a finished part, if it may be replaced."""
@@ -196,12 +195,12 @@ class UrlStore(UrlFiles, Store):
         self.remove([url])
         return None
 
-    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> dict[str, Any]:
+    def check_part(self, job: Fields, part: int, parts: int) -> Fields:
         """Return the checkpoint of a finished part of a job; raise OutputError if it is that of another."""
         url = self.part_url(part, parts)
         return checked_checkpoint(self.read_head(part, parts), identify_part(job, part, parts), url, url)
 
-    def read_head(self, part: int, parts: int) -> dict[str, Any]:
+    def read_head(self, part: int, parts: int) -> Fields:
         """Return the checkpoint of a finished part, which is its first member."""
         url = self.part_url(part, parts)
         with self.access(url, "read") as (file_system, name), suppress(tarfile.HeaderError):
@@ -281,7 +280,7 @@ class UrlStore(UrlFiles, Store):
                 "choose another name for the output"
             )
         with self.mirrored(names) as local:
-            local.check((), overwrite=overwrite)
+            local.check(InputFiles([]), overwrite=overwrite)
 
     def store_part(self, names: JobOutputs, part: int, parts: int) -> None:
         """Store a finished part as one object: a tar file with its checkpoint, which is read without the rest, and its files.
@@ -350,7 +349,7 @@ class UrlStore(UrlFiles, Store):
         job = (read_record(Path(finished.manifest)) or {}).get("job", {})
         with self.mirrored(local) as there:
             same = there.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
-            there.check((), overwrite=overwrite or same)
+            there.check(InputFiles([]), overwrite=overwrite or same)
             old = {path.relative_to(there.manifest.parent).as_posix() for path in there.existing()}
         note = f"{self.folder}/{STORING}"
         old = (old | set((self.read_json(note) or {}).get("old", ()))) - {*names}
@@ -371,7 +370,7 @@ class UrlStore(UrlFiles, Store):
         begun = self.begun()
         if begun is None:
             return None
-        begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
+        begun = {**begun, "overwrite": overwrite or bool(begun.get("overwrite"))}
         try:
             self.check_parts(int(begun["parts"]))
             finished = self._join_in_scratch(names, begun, report, engine)
@@ -385,16 +384,14 @@ class UrlStore(UrlFiles, Store):
         self.remove_folder()
         return finished
 
-    def _join_in_scratch(
-        self, names: JobOutputs, begun: Mapping[str, Any], report: Progress, engine: Engine | None
-    ) -> Finished:
+    def _join_in_scratch(self, names: JobOutputs, begun: Fields, report: Progress, engine: Engine | None) -> Finished:
         """Fetch all parts into a scratch folder, write the final files there, and store them."""
         with scratch_folder(None, "joining") as scratch:
             local = names.moved(scratch / "outputs")
             folder = local.folder
             parts = int(begun["parts"])
             folder.mkdir(parents=True)
-            write_record(folder / MANIFEST, dict(begun), synced=False)
+            write_record(folder / MANIFEST, begun, synced=False)
             for file in self.list_files(self.folder):
                 if file not in (MANIFEST, STORING) and not file.endswith(".tar"):
                     with self.access(f"{self.folder}/{file}", "read") as (file_system, name):

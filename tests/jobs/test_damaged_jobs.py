@@ -160,7 +160,7 @@ def test_header_of_a_renamed_spool_is_written_again(shared: Shared, work: Path) 
 
 def without_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the hashes of head and tail, which are all of the small inputs here."""
-    monkeypatch.setattr("bpejit.jobs.encoding_plan.identify_inputs", lambda sources: [{"path": one.path} for one in sources])
+    monkeypatch.setattr("bpejit.jobs.file_encoding.identify_inputs", lambda sources: [{"path": one.path} for one in sources])
     monkeypatch.setattr("bpejit.t2t.datagen.problems.identify_inputs", lambda sources: [{"path": one.path} for one in sources])
 
 

@@ -344,7 +344,7 @@ def test_two_processes_do_not_write_the_same_job(work: Path, tokenizer: bpejit.T
     tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT)
 
 
-@pytest.mark.parametrize("step", ["_open_lock", "_take", "_without_empty"])
+@pytest.mark.parametrize("step", ["_take_lock", "_without_empty"])
 def test_interrupt_while_the_lock_is_taken(
     work: Path, tokenizer: bpejit.Tokenizer, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ import pytest
 import bpejit
 from bpejit.errors import BpejitError
 from bpejit.formats.any_format import save_model
+from bpejit.jobs.folder_store import LINKS, remove_links
 from bpejit.jobs.job_folder import write_record
-from bpejit.jobs.output_files import LINKS, remove_links
 from bpejit.model import Model
 from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.temporary import boot_name

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from bpejit.engines import AUTO, Engine, FunctionJob, make_engine
 from bpejit.errors import CorpusError
-from bpejit.jobs.job_folder import damaged, part_folder
+from bpejit.jobs.job_folder import FINAL, Fields, damaged, part_folder
 from bpejit.jobs.job_records import finished_manifest
-from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.output_files import FINAL, CompleteParts, FilePairs, Finished, JobOutputs, listed_outputs
+from bpejit.jobs.job_totals import Finished, Totals
+from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, replacing
 from bpejit.t2t.datagen.problem_declaration import shard_name
@@ -53,7 +53,7 @@ class ShardTask:
     """A task carries no data."""
 
 
-def shuffle_shard(job: Mapping[str, Any], features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:
+def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:
     """Write a shard, unless an earlier run has written it. Return its index, and its size in bytes.
 
     Parameters
@@ -106,7 +106,7 @@ class DatasetOutputs(JobOutputs):
     suffix: str = ""
 
     @classmethod
-    def of_job(cls, out: Path, job: Mapping[str, Any]) -> DatasetOutputs:
+    def of_job(cls, out: Path, job: Fields) -> DatasetOutputs:
         """Return the shards of what was asked for, as in a manifest."""
         splits = tuple((str(split), int(shards)) for split, shards in job["splits"])
         return cls(out, splits, load_record_format(job["format"]).suffix)
@@ -129,7 +129,7 @@ class DatasetOutputs(JobOutputs):
         listed = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
         return [path for path in dict.fromkeys((*self.first_files(), *listed)) if os.path.lexists(path)]
 
-    def read_complete(self, fields: Mapping[str, Any]) -> Finished | None:
+    def read_complete(self, fields: Fields) -> Finished | None:
         """Return the shards that a manifest describes; None if one is missing, or the manifest is broken."""
         paths = self.first_files()
         totals = Totals.of_manifest(fields, tokens="ids", documents="examples")
@@ -137,7 +137,7 @@ class DatasetOutputs(JobOutputs):
             return None
         return Finished(tuple(paths), self.manifest, totals)
 
-    def check_totals(self, job: Mapping[str, Any], totals: Totals) -> None:
+    def check_totals(self, job: Fields, totals: Totals) -> None:
         """Raise CorpusError if there are no examples."""
         if totals.documents:
             return

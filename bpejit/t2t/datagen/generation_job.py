@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import Codec, warm_encoding
 from bpejit.engines import FunctionJob, Job
 from bpejit.errors import CorpusError, OptionError
-from bpejit.jobs.job_folder import GrowingFile
+from bpejit.jobs.job_folder import Fields, GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink
-from bpejit.jobs.job_totals import AnyChunker
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
@@ -169,7 +168,7 @@ class GeneratedChunk:
 
 
 def generate_records(
-    vocabularies: Mapping[str, FeatureVocabulary], job: Mapping[str, Any], reader: ChunkReader, chunk: SampleChunk
+    vocabularies: Mapping[str, FeatureVocabulary], job: Fields, reader: ChunkReader, chunk: SampleChunk
 ) -> GeneratedChunk:
     """Encode samples as records, with the vocabulary of each feature; `job` is what was asked for, as in a manifest."""
     block = chunk.read(reader)
@@ -237,11 +236,11 @@ class DatasetPlan(JobPlan):
     vocabularies: Mapping[str, FeatureVocabulary]
     max_memory: int
 
-    kernels: ClassVar[tuple[Callable[[], object], ...]] = (warm_encoding, warm_data_sets)
-    stage: ClassVar[str] = "bpejit datagen"
-    what: ClassVar[str] = "this data set"
-    doing: ClassVar[str] = "generating"
-    done: ClassVar[str] = "generated"
+    kernels = (warm_encoding, warm_data_sets)
+    stage = "bpejit datagen"
+    what = "this data set"
+    doing = "generating"
+    done = "generated"
 
     @property
     def paths(self) -> list[str]:
@@ -253,7 +252,7 @@ class DatasetPlan(JobPlan):
         """The bound of the memory for shuffling."""
         return {"max_memory": self.max_memory}
 
-    def checksum_job(self, checkpoint: Mapping[str, Any]) -> tuple[Job, AnyChunker]:  # noqa: ARG002 - chunks never differ
+    def checksum_job(self, checkpoint: Fields) -> tuple[Job, SampleChunker]:  # noqa: ARG002 - chunks never differ
         """Return what computes checksums of the samples of units."""
         return FunctionJob(sample_checksum, ChunkReader), SampleChunker()
 
@@ -261,7 +260,7 @@ class DatasetPlan(JobPlan):
         """Return the job that encodes samples as records in workers, and the chunker."""
         return FunctionJob(partial(generate_records, self.vocabularies, self.job), ChunkReader), SampleChunker()
 
-    def open_sink(self, folder: Path, checkpoint: Mapping[str, Any] | None) -> ShardSink:
+    def open_sink(self, folder: Path, checkpoint: Fields | None) -> ShardSink:
         """Return what writes records into unshuffled shards (see `JobPlan`)."""
         return ShardSink(folder, self.names.unshuffled(), checkpoint)
 
@@ -293,7 +292,7 @@ class ShardSink(PartSink):
         As `GrowingFile`.
     """
 
-    def __init__(self, folder: Path, names: list[str], checkpoint: Mapping[str, Any] | None) -> None:
+    def __init__(self, folder: Path, names: list[str], checkpoint: Fields | None) -> None:
         known = checkpoint or {"sizes": [0] * len(names), "hashes": [None] * len(names), "records": [0] * len(names)}
         self._files = []
         for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):

@@ -25,11 +25,11 @@ from bpejit.corpus.sources import Source
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.any_job import join_parts, plan_anywhere, run_anywhere
+from bpejit.jobs.any_job import estimate_job, join_parts, run_anywhere
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions, check_job_options, describe_call
 from bpejit.jobs.job_plan import slice_units
-from bpejit.jobs.output_files import JobReport, JobResult
+from bpejit.jobs.job_totals import JobReport, JobResult
 from bpejit.jobs.store import Store
 from bpejit.jobs.url_store import UrlStore
 from bpejit.options import takes
@@ -283,7 +283,7 @@ def generate_data(
         plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, store)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
-            result, seconds = plan_anywhere(plan, chosen, estimated=vocabularies is not None)
+            result, seconds = estimate_job(plan, chosen, estimated=vocabularies is not None)
             new = _report_paths([folder / name for name in missing], remote)
             found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
             return replace(found, stages={})
