@@ -7,7 +7,7 @@ and add its location to the list in `bpejit.formats.base`, or call `register` fr
 - `base` has the interface and the list of formats, `any_format` recognizes, reads and writes files of any format
 - bpejit's folder: `folder`, `folder_writing`, `vocabulary_arrays`
 - Hugging Face: `huggingface_reading`, `huggingface_writing`; `settings_beside` for the settings in other files
-- Others: `tiktoken_ranks` and `ranked_merges`; `gpt2` and `gpt2_format`; `tekken`
+- Others: `tiktoken_ranks` and `ranked_merges`; `gpt2`; `tekken`
 - `missing_parts` has what some files do not contain, and `tokenizer_files` the checks and limits of all
 
 Test a round trip over random models, the ids against the package that the format belongs to, and each kind of damage.

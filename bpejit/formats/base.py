@@ -135,7 +135,7 @@ _formats: Registry[TokenizerFormat] = Registry(
         "tekken": ("bpejit.formats.tekken:TekkenFormat", "Mistral's tekken.json"),
         "clip": ("bpejit.formats.clip:ClipFormat", "CLIP's bpe_simple_vocab_16e6.txt"),
         "sentencepiece": ("bpejit.formats.sentencepiece:SentencePieceFormat", "SentencePiece's models"),
-        "gpt2": ("bpejit.formats.gpt2_format:Gpt2Format", "GPT-2's vocab.json and merges.txt"),
+        "gpt2": ("bpejit.formats.gpt2:Gpt2Format", "GPT-2's vocab.json and merges.txt"),
     },
     error=TokenizerFormatError,
 )

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.base import Given, TokenizerFormat
-from bpejit.formats.huggingface_writing import byte_level
+from bpejit.formats.huggingface_writing import byte_level, sequence
 from bpejit.formats.missing_parts import END_OF_TEXT, TOOLS_UNICODE
-from bpejit.formats.tokenizer_files import broken_line, read_tokenizer_file
+from bpejit.formats.tokenizer_files import MERGES_FILE, broken_line, naming, read_merge_texts, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS
-from bpejit.normalization.pipeline_config import TokenFlags
-from bpejit.storage.files import StrPath
+from bpejit.normalization.pipeline_config import added_token
+from bpejit.splitting.presets import Pattern
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -85,44 +85,53 @@ def clip_bytes() -> set[str]:
     return {*CHARACTERS, *(text + WORD_END for text in CHARACTERS)}
 
 
-def marks_words(vocab: dict[str, int], merges: Iterable[Iterable[str]]) -> bool:
-    """Return True if a vocabulary has characters with the mark, which no merges make."""
-    made = set(map("".join, merges))
-    return any(len(text) == 1 + len(WORD_END) and text.endswith(WORD_END) for text in vocab if text not in made)
+def word_content(path: Path, vocab: dict[str, Any], class_name: str | None, pattern: Pattern | None) -> dict[str, Any] | None:
+    """Return the content of the `tokenizer.json` of a pair that marks the ends of words, and None for others.
 
-
-def class_of_pair(vocab: dict[str, int], path: StrPath, class_name: str | None) -> str:
-    """Return the class of a pair with the mark, which files beside it name unless it is constructed as CLIP's.
+    Its class is named by files beside it, unless it is constructed as CLIP's.
 
     Raises
     ------
     TokenizerFormatError
-        If it is not known.
+        If the class is not known, or a pattern is given beside it.
     """
-    if class_name in CLASSES:
-        return class_name
-    if class_name is None and clip_bytes() <= vocab.keys() and END_OF_TEXT in vocab and START_OF_TEXT in vocab:
-        return CLASSES[0]
-    named = f"a file beside it names the class {class_name}" if class_name else "no file beside it names its class"
-    raise TokenizerFormatError(
-        f"`{path}` marks the ends of words with `{WORD_END}`, and {named}; expected {' or '.join(CLASSES)}, which tells how "
-        'text is cleaned and split: load the folder with a `tokenizer_config.json` that has the "tokenizer_class", or a '
-        "`tokenizer.json`"
-    )
+    if class_name not in CLASSES and not any(text.endswith(WORD_END) for text in vocab):
+        return None
+    merges = read_merge_texts(path.with_name(MERGES_FILE))
+    if class_name not in CLASSES:
+        made = set(map("".join, merges))
+        if not any(len(text) == 1 + len(WORD_END) and text.endswith(WORD_END) and text not in made for text in vocab):
+            return None
+        if class_name is not None or not {*clip_bytes(), END_OF_TEXT, START_OF_TEXT} <= vocab.keys():
+            named = f"a file beside it names the class {class_name}" if class_name else "no file beside it names its class"
+            raise TokenizerFormatError(
+                f"`{path}` marks the ends of words with `{WORD_END}`, and {named}; expected {' or '.join(CLASSES)}, which "
+                "tells how text is cleaned and split: load the folder with a `tokenizer_config.json` that has the "
+                '"tokenizer_class", or a `tokenizer.json`'
+            )
+        class_name = CLASSES[0]
+    if pattern is not None:
+        raise TokenizerFormatError(f"`{path}` is split as the class {class_name} splits text; expected no `pattern=`: omit it")
+    return content_for(class_name, vocab, merges)
 
 
-def content_for(class_name: str, vocab: dict[str, int], merges: Iterable[Iterable[str]]) -> dict[str, Any]:
+def content_for(class_name: str | None, vocab: dict[str, int], merges: Iterable[Iterable[str]]) -> dict[str, Any]:
     """Return the content of the `tokenizer.json` that transformers makes of a pair, with another decoder."""
-    model: dict[str, Any] = {
+    model = {
         "type": "BPE",
         "end_of_word_suffix": WORD_END,
         "vocab": vocab,
         "merges": [*map(list, merges)],
     }
     if class_name == "OpenAIGPTTokenizer":
-        normalizer = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
         return {
-            "normalizer": {"type": "BertNormalizer", **normalizer},
+            "normalizer": {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": True,
+                "strip_accents": None,
+                "lowercase": True,
+            },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
             "decoder": {"type": "BPEDecoder", "suffix": WORD_END},
             "model": {**model, "unk_token": "<unk>"},
@@ -136,9 +145,10 @@ def content_for(class_name: str, vocab: dict[str, int], merges: Iterable[Iterabl
     level = byte_level(use_regex=True)
     words = {"type": "Split", "pattern": {"Regex": _WORDS}, "behavior": "Removed", "invert": True}
     sep, cls = ([text, vocab[text]] for text in (END_OF_TEXT, START_OF_TEXT))
+    marks = {"type": "Replace", "pattern": {"String": WORD_END}, "content": " "}
     return {
         "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [words, level]},
+        "pre_tokenizer": sequence(words, level),
         "post_processor": {
             "type": "RobertaProcessing",
             "sep": sep,
@@ -146,10 +156,7 @@ def content_for(class_name: str, vocab: dict[str, int], merges: Iterable[Iterabl
             "trim_offsets": False,
             "add_prefix_space": False,
         },
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [level, {"type": "Replace", "pattern": {"String": WORD_END}, "content": " "}],
-        },
+        "decoder": {"type": "Sequence", "decoders": [level, marks]},
         "model": {**model, "unk_token": END_OF_TEXT},
         "added_tokens": added_tokens([START_OF_TEXT, END_OF_TEXT], vocab),
     }
@@ -160,14 +167,12 @@ def added_tokens(texts: Iterable[str], vocab: dict[str, int]) -> list[dict[str, 
     numbers = dict(vocab)
     for text in dict.fromkeys(texts):
         numbers.setdefault(text, len(numbers))  # as `tokenizers` numbers them
-    return [{"id": numbers[text], "content": text, **TokenFlags()._asdict()} for text in dict.fromkeys(texts)]
+    return [added_token(text, numbers[text]) for text in dict.fromkeys(texts)]
 
 
 def model_from(content: dict[str, Any], path: Path, unicode: str, config: TokenizerConfig | None = None) -> Model:
     """Return the model in the content of a `tokenizer.json` that was made of other files; errors name one of these."""
     from bpejit.formats.huggingface_reading import model_from_json  # not at the top: it takes 30 ms
 
-    try:
+    with naming(path):
         return model_from_json(content, unicode=unicode, config=config)
-    except TokenizerFormatError as error:
-        raise TokenizerFormatError(f"`{path}`: {error}") from error

@@ -51,15 +51,15 @@ from pathlib import Path
 import numpy as np
 
 from bpejit.arrays import ByteStrings
-from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
+from bpejit.errors import BpejitError, PatternError, TokenizerFormatError, shorten
 from bpejit.formats.huggingface_writing import CONFIG_FILE, sections_text
 from bpejit.formats.packed_vocabulary import PackedVocabulary, StringIndex, parse_large, token_strings
 from bpejit.formats.reading_symbols import checked_merges, checked_vocab, tokens_and_merges
-from bpejit.formats.tokenizer_files import check_unchanged
+from bpejit.formats.tokenizer_files import check_unchanged, naming
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.json_fields import Fields, canonical
-from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, read_flags
+from bpejit.normalization.pipeline_config import FLAG_KINDS, FileSections, PipelineConfig, TokenFlags
 from bpejit.normalization.symbols import Symbols, unused_texts
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
@@ -147,9 +147,10 @@ def _parse(own: Fields, own_path: Path) -> Model:
     shared_ids = _numbers(own, "shared_ids") or []
     symbols = _symbols(own)
     content = parse_large(data, hook=dict) or parse_json(data, tokenizer_path, error=TokenizerFormatError)
+    decoder = own.take("decoder", dict, type(None), default="")
     ranked = own.take("ranked", bool, default=False)
     sections = FileSections(sections_text(content), pattern) if own.take("sections_of_source", bool, default=False) else None
-    try:
+    with naming(tokenizer_path):
         tokens, merges, specials = _parse_tokenizer(Fields(content, action=_AGAIN), set(shared_ids), symbols, ranked=ranked)
         model = Model(
             tokens=tokens,
@@ -166,12 +167,10 @@ def _parse(own: Fields, own_path: Path) -> Model:
             post_processor=canonical(own.take("post_processor", dict, type(None), default=None)),
             unicode=own.take("unicode", str, type(None), default=None),
             symbols=symbols,
-            decoder=_decoder(own),
+            decoder="" if decoder == "" else canonical(decoder),
             config=_config(own, own_path),
             file_sections=sections,
         )
-    except (TokenizerFormatError, SpecialTokenError) as error:
-        raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
     expected = own.take("sha256", str)
     if model.sha256 != expected:
         raise TokenizerFormatError(
@@ -235,29 +234,18 @@ def _symbols(own: Fields) -> Symbols | None:
     if value is None:
         return None
     fields = own.object_at("symbols", value)
-    plain = Symbols()
-    unused, shared = (fields.take(name, dict, default={}) for name in ("unused", "shared"))
-    byte_ids, order = (fields.take(name, list, default=[]) for name in ("byte_ids", "order"))
-    unknown = fields.take("unknown", int, type(None), default=None)
-    others = {name: fields.take(name, type(getattr(plain, name)), default=getattr(plain, name)) for name in _PLAIN_FIELDS}
+    plain = vars(Symbols())
+    kinds = {"byte_ids": list, "order": list, "unknown": int}
+    found = {name: fields.take(name, kinds.get(name, type(value)), default=value) for name, value in plain.items()}
     fields.done()
     try:
-        tokens = {int(number): token.encode("latin-1") for number, token in unused.items()}
-        same = {text.encode("latin-1"): index(number) for text, number in shared.items()}
-        numbers = tuple(map(index, byte_ids)), tuple(map(index, order))
+        for name in ("byte_ids", "order"):
+            found[name] = tuple(map(index, found[name]))
+        found["unused"] = ReadOnlyDict({int(number): token.encode("latin-1") for number, token in found["unused"].items()})
+        found["shared"] = ReadOnlyDict({text.encode("latin-1"): index(number) for text, number in found["shared"].items()})
     except (TypeError, ValueError, AttributeError) as cause:
         raise own.bad("symbols", value, "whole numbers as ids, and tokens in Latin-1") from cause
-    return Symbols(
-        byte_ids=numbers[0], order=numbers[1], unknown=unknown, unused=ReadOnlyDict(tokens), shared=ReadOnlyDict(same), **others
-    )
-
-
-_PLAIN_FIELDS = ("characters", "unknown_token", "fuses_unknown", "word_end", "space")
-
-
-def _decoder(own: Fields) -> str:
-    found = own.take("decoder", dict, type(None), default="")
-    return "" if found == "" else canonical(found)
+    return Symbols(**found)
 
 
 def _split_pattern(own: Fields) -> Pattern:
@@ -284,9 +272,7 @@ def _pipeline(own: Fields) -> PipelineConfig | None:
 def _token_flags(own: Fields) -> dict[str, TokenFlags]:
     found = {}
     for text, value in own.take("token_flags", dict, default={}).items():
-        flags = own.object_at(f"token_flags.{shorten(text)}", value)
-        found[text] = read_flags(flags)
-        flags.done()
+        found[text] = TokenFlags(*own.record(f"token_flags.{shorten(text)}", value, **FLAG_KINDS))
     return found
 
 

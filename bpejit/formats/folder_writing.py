@@ -39,7 +39,7 @@ from bpejit.formats.huggingface_writing import (
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.packed_vocabulary import parse_large
 from bpejit.formats.settings_beside import SETTINGS_FILES
-from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, token_lengths, write_files
+from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, refuse_obstacle, token_lengths, write_files
 from bpejit.model import Model, pattern_source
 from bpejit.process_memory import collector_paused
 from bpejit.splitting.presets import Pattern
@@ -54,77 +54,6 @@ _logger = logging.getLogger("bpejit.formats")
 
 FILE_SUFFIXES = (".json", ".model", ".tiktoken")
 """Suffixes of the files in which tokenizers come, which a folder should not have."""
-
-
-class FolderFormat(TokenizerFormat):
-    """bpejit's own folder, which other tools read as a Hugging Face tokenizer where that gives equal ids."""
-
-    name = "bpejit"
-    expected = "a folder that bpejit wrote"
-    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)
-    exclusive = True
-    writable = True
-    has_tokenizer_json = True
-
-    def find(self, folder: Path) -> list[Path]:
-        """Return the folder itself if bpejit wrote it."""
-        recover_description(folder / OWN_FILE, error=TokenizerFormatError)
-        return [folder] if (folder / OWN_FILE).exists() else []
-
-    def locate(self, file: Path) -> Path | None:
-        """Return the folder of a file that bpejit wrote."""
-        recover_description(file.parent / OWN_FILE, error=TokenizerFormatError)
-        named = without_gz(file).name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE)
-        return file.parent if named and (file.parent / OWN_FILE).exists() else None
-
-    def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a folder."""
-        return load_folder(path, unicode=given.get("unicode"))
-
-    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
-        """Raise OutputError if the folder cannot be written."""
-        check_folder(path, inputs=inputs, overwrite=overwrite)
-
-    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
-        """Write a folder; return why other tools cannot read it, or None if they can."""
-        return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
-
-
-_BEGIN = re.compile(rb'\s*\{\s*"version"\s*:\s*"[^"]*"\s*,\s*"truncation"\s*:')
-"""The first two fields of every `tokenizer.json` that `tokenizers` writes."""
-
-
-class HuggingFaceFormat(TokenizerFormat):
-    """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
-
-    name = "hf"
-    expected = f"Hugging Face's `{TOKENIZER_FILE}`"
-    file_names = (TOKENIZER_FILE, *SETTINGS_FILES)
-    writable = True
-    has_tokenizer_json = True
-
-    def recognizes(self, head: bytes, content: Any) -> bool:
-        """Return True for an object with a model, or one that begins as `tokenizers` writes it: large files are parsed once."""
-        return _BEGIN.match(head) is not None or (isinstance(content, dict) and isinstance(content.get("model"), dict))
-
-    def read(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file."""
-        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
-
-    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
-        """Return the model in a file with the tokens and settings beside it."""
-        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
-
-    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
-        """Raise OutputError if the folder cannot be written."""
-        check_folder(path, inputs=inputs, overwrite=overwrite)
-
-    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
-        """Write a folder, or raise TokenizerFormatError if Hugging Face's tools would give other ids."""
-        obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=True, overwrite=overwrite)
-        for found in filter(None, (note(model), model.config.left_out)):
-            _logger.info("%s: %s", os.fspath(path), found)
-        return obstacle
 
 
 @collector_paused()  # a fifth of the time, and more where the model has just been made
@@ -169,11 +98,8 @@ def save_folder(
         written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
         if obstacle is None and model.symbols is not None:
             obstacle = _reading_obstacle(model, written)
-        if obstacle and must_be_public:
-            raise TokenizerFormatError(
-                f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected a tokenizer to which it gives "
-                "equal ids: save it in bpejit's own format"
-            )
+        if must_be_public:
+            refuse_obstacle(obstacle, "for Hugging Face")
         name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
         contents = {name: written}
         stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
@@ -287,3 +213,66 @@ def _plain_value(value: Any) -> Any:
     raise TypeError(
         f"the training notes contain {shorten(value)}, a {type(value).__name__}; expected a value that JSON can represent"
     )
+
+
+# ---- the two formats
+
+
+class FolderFormat(TokenizerFormat):
+    """bpejit's own folder, which other tools read as a Hugging Face tokenizer where that gives equal ids."""
+
+    name = "bpejit"
+    expected = "a folder that bpejit wrote"
+    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)
+    exclusive = True
+    writable = has_tokenizer_json = True
+    check_write = staticmethod(check_folder)
+    write = staticmethod(save_folder)
+
+    def find(self, folder: Path) -> list[Path]:
+        """Return the folder itself if bpejit wrote it."""
+        recover_description(folder / OWN_FILE, error=TokenizerFormatError)
+        return [folder] if (folder / OWN_FILE).exists() else []
+
+    def locate(self, file: Path) -> Path | None:
+        """Return the folder of a file that bpejit wrote."""
+        recover_description(file.parent / OWN_FILE, error=TokenizerFormatError)
+        named = without_gz(file).name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE)
+        return file.parent if named and (file.parent / OWN_FILE).exists() else None
+
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a folder."""
+        return load_folder(path, unicode=given.get("unicode"))
+
+
+_BEGIN = re.compile(rb'\s*\{\s*"version"\s*:\s*"[^"]*"\s*,\s*"truncation"\s*:')
+"""The first two fields of every `tokenizer.json` that `tokenizers` writes."""
+
+
+class HuggingFaceFormat(TokenizerFormat):
+    """Hugging Face's `tokenizer.json` with `tokenizer_config.json`; it is written as part of a folder of bpejit."""
+
+    name = "hf"
+    expected = f"Hugging Face's `{TOKENIZER_FILE}`"
+    file_names = (TOKENIZER_FILE, *SETTINGS_FILES)
+    writable = has_tokenizer_json = True
+    check_write = staticmethod(check_folder)
+
+    def recognizes(self, head: bytes, content: Any) -> bool:
+        """Return True for an object with a model, or one that begins as `tokenizers` writes it: large files are parsed once."""
+        return _BEGIN.match(head) is not None or (isinstance(content, dict) and isinstance(content.get("model"), dict))
+
+    def read(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
+
+    def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
+        """Return the model in a file with the tokens and settings beside it."""
+        return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
+        """Write a folder, or raise TokenizerFormatError if Hugging Face's tools would give other ids."""
+        obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=True, overwrite=overwrite)
+        for found in filter(None, (note(model), model.config.left_out)):
+            _logger.info("%s: %s", os.fspath(path), found)
+        return obstacle

@@ -9,7 +9,6 @@ adds are in `Model.template`.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,13 +43,13 @@ from bpejit.formats.settings_beside import (
     settings_bytes,
     warn_of_rebuilt,
 )
-from bpejit.formats.tokenizer_files import read_tokenizer_file
+from bpejit.formats.tokenizer_files import distinct_fields, read_tokenizer_file
 from bpejit.formats.vocabulary_arrays import load_stored, store_parsed
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields, canonical, refused, unsupported
-from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags, make_template, read_flags
+from bpejit.normalization.pipeline_config import FLAG_KINDS, FileSections, PipelineConfig, TokenFlags, make_template
 from bpejit.splitting.presets import Pattern
-from bpejit.storage.files import StrPath, file_sha256, parse_json
+from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.utf8 import has_surrogates
 
@@ -79,20 +78,11 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
     if file.is_dir():
         file = file / TOKENIZER_FILE
     beside = file.parent if with_settings and has_settings(file.parent) else None
-    settings = () if beside is None else settings_bytes(beside)
-    state = _state_of(file)
-    described = b"" if state is None else repr((file_sha256(file), unicode, settings)).encode()
-    stored = None if state is None else load_stored(described)
-    data = b"" if stored is not None else read_tokenizer_file(file)
+    data = read_tokenizer_file(file)
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     try:
-        if stored is not None:
-            model, _ = stored
-        else:
-            model = _parse(data, file, beside, unicode)
-            if state is not None and _state_of(file) == state:
-                store_parsed(described, model, {})
+        model = parse_tokenizer_json(data, file, beside, unicode)
         if beside is not None:
             warn_of_rebuilt(model, file, class_of(beside))
         return model
@@ -102,27 +92,23 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_set
         raise TokenizerFormatError(f"`{file}`: {error}") from error
 
 
-def _state_of(file: Path) -> tuple[int, ...] | None:
-    """Return what changes when a file is written; None if it cannot be read twice."""
-    if not os.access(file, os.R_OK) or not file.is_file():
-        return None
-    found = file.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def parse_tokenizer_json(
+    data: bytes, file: Path = Path(TOKENIZER_FILE), beside: Path | None = None, unicode: str = TOOLS_UNICODE
+) -> Model:
+    """Return the model in the bytes of a file, with the settings in a folder, or what was stored of them.
 
-
-def parse_tokenizer_json(data: bytes) -> Model:
-    """Return the model in the bytes of a `tokenizer.json`, or what was stored of them; the errors do not name a file."""
-    described = repr((hashlib.sha256(data).hexdigest(), TOOLS_UNICODE, ())).encode()
+    The errors name the file only where JSON is broken.
+    """
+    settings = () if beside is None else settings_bytes(beside)
+    described = repr((hashlib.sha256(data).hexdigest(), unicode, settings)).encode()
     stored = load_stored(described)
-    if stored is not None:
-        return stored[0]
-    model = _parse(data, Path(TOKENIZER_FILE), None, TOOLS_UNICODE)
-    store_parsed(described, model, {})
+    model = _parse(data, file, beside, unicode) if stored is None else stored[0]
+    if stored is None:
+        store_parsed(described, model, {})
     return model
 
 
 def _parse(data: bytes, file: Path, beside: Path | None, unicode: str) -> Model:
-    """Return the model in a file, with the settings in a folder."""
     content = parse_large(data, hook=distinct_fields)
     if content is not None:
         with suppress(TokenizerFormatError):  # the error of the whole file is raised below
@@ -229,21 +215,6 @@ def _take_sections(content: Any) -> tuple[dict[str, Any], list[Any], BpeSettings
     return sections, added, options, vocab, listed
 
 
-def distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use.
-
-    In a vocabulary, whose values are all numbers, the last value counts, as in `tokenizers`.
-    """
-    fields = dict(pairs)
-    if len(fields) < len(pairs) and {*map(type, fields.values())} != {int}:
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in fields if keys.count(key) > 1)
-        raise TokenizerFormatError(
-            f"the key {shorten(repeated)} occurs twice in one object; expected it once: remove one of them"
-        )
-    return fields
-
-
 def _kind_of(model: dict[str, Any]) -> str:
     """Return the type of a model that does not name it, as in old files."""
     if isinstance(model.get("vocab"), list):
@@ -296,10 +267,12 @@ def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, in
     flags: dict[str, TokenFlags] = {}
     following = len(vocab)
     plain = TokenFlags()
-    tokens = [_added_token(value, f"added_tokens[{number}]") for number, value in enumerate(added)]
-    indexes = vocab.find(*(text for _, text, _ in tokens)).tolist()
-    for number, ((token_id, text, found), index) in enumerate(zip(tokens, indexes, strict=True)):
-        path = f"added_tokens[{number}]"
+    top = Fields({})
+    kinds = {"id": int, "content": str, **FLAG_KINDS}
+    tokens = [top.record(f"added_tokens[{number}]", value, **kinds) for number, value in enumerate(added)]
+    indexes = vocab.find(*(text for _, text, *_ in tokens)).tolist()
+    for number, ((token_id, text, *values), index) in enumerate(zip(tokens, indexes, strict=True)):
+        found, path = TokenFlags(*values), f"added_tokens[{number}]"
         if len(text) > _LONGEST_TOKEN:
             raise refused(
                 f"{path}.content", f"has {len(text)} characters; expected at most {_LONGEST_TOKEN}", "remove the token"
@@ -323,11 +296,3 @@ def _read_added(added: list[Any], vocab: PackedVocabulary) -> tuple[dict[str, in
         if found != plain:
             flags[text] = found
     return numbers, flags
-
-
-def _added_token(value: Any, path: str) -> tuple[int, str, TokenFlags]:
-    """Return id, text and flags of an added token."""
-    fields = Fields(value, path)
-    found = fields.take("id", int), fields.take("content", str), read_flags(fields)
-    fields.done()
-    return found

@@ -17,7 +17,6 @@ all readers accept: `cl100k` keeps white space at the end of a text together, wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -27,18 +26,14 @@ from bpejit.formats.vocabulary_arrays import vocabulary_and_merges
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decoded_or_none
 from bpejit.normalization.json_fields import canonical
-from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
+from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags, added_token
 from bpejit.normalization.symbols import Symbols, file_text
 from bpejit.splitting.presets import PRESETS, Pattern, stages_of
 from bpejit.utf8 import has_surrogates
 
 CONFIG_FILE = "tokenizer_config.json"
 
-_MARK = "\0"
-
 _INDENT = b" " * 6
-
-FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def special_token_obstacle(model: Model) -> str | None:
@@ -85,7 +80,7 @@ def file_sections(model: Model) -> dict[str, Any] | None:
     if model.pipeline not in (None, steps):
         return None
     added = sections["added_tokens"]
-    flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in FLAG_ORDER}) for token in added}
+    flags = {token["content"]: TokenFlags(*(token.get(name, False) for name in TokenFlags._fields)) for token in added}
     same = (
         {token["content"]: token["id"] for token in added} == model.special_tokens
         and {text: found for text, found in flags.items() if found != TokenFlags()} == model.token_flags
@@ -135,18 +130,15 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
         "ignore_merges": model.ranked or model.ignore_merges,
         **head.pop("model", {}),
     }
-    # JSON escapes control characters, so there are no other zero bytes.
-    fields = [*_fields(options), f'"vocab": {_block("{}", [_MARK], 2)}', f'"merges": {_block("[]", [_MARK], 2)}']
-    text = _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
-    before, between, after = text.split(_INDENT + _MARK.encode())
+    text = "{\n" + _lines(head, "  ") + '  "model": {\n' + _lines(options, "    ") + '    "vocab": {\n'
     vocab, merges = vocabulary_and_merges(model, legacy_merges=legacy_merges)
-    return b"".join([before, vocab or _INDENT, between, merges or _INDENT, after])
+    between, after = b'\n    },\n    "merges": [\n', b"\n    ]\n  }\n}\n"
+    return b"".join([text.encode(), vocab or _INDENT, between, merges or _INDENT, after])
 
 
 def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
-    added = [{"id": token_id, **token} for token_id, token in _added_tokens(model)]
     normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
-    values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), written_decoder(model))
+    values = (None, None, _added_tokens(model), normalizer, splitting, json.loads(model.post_processor), written_decoder(model))
     return dict(zip(SECTIONS, values, strict=True))
 
 
@@ -183,17 +175,13 @@ def tokenizer_config_json(model: Model) -> bytes:
     before = None if model.pipeline is None else json.loads(model.pipeline.pre_tokenizer)
     if before is not None and before.get("add_prefix_space"):  # version 4 sets it to False otherwise
         config["add_prefix_space"] = True
-    return _block("{}", _fields(config), 0).encode() + b"\n"
+    return _object(config)
 
 
-def _added_tokens(model: Model) -> list[tuple[int, dict[str, Any]]]:
-    """Return id, and text and flags, of each special token, in order of id."""
-    found = []
-    for text, token_id in sorted(model.special_tokens.items(), key=itemgetter(1)):
-        flags = model.token_flags.get(text, TokenFlags())
-        named = {name: getattr(flags, name) for name in FLAG_ORDER}
-        found.append((token_id, {"content": text, **named}))
-    return found
+def _added_tokens(model: Model) -> list[dict[str, Any]]:
+    """Return the special tokens with their flags, in order of id."""
+    tokens = sorted(model.special_tokens.items(), key=itemgetter(1))
+    return [added_token(text, token_id, model.token_flags.get(text, TokenFlags())) for text, token_id in tokens]
 
 
 def gpt2_config_json(model: Model) -> bytes:
@@ -206,23 +194,23 @@ def gpt2_config_json(model: Model) -> bytes:
         **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end if model.config.others is None else None),
         **model.config.written(None),
         "tokenizer_class": "GPT2Tokenizer",
-        "added_tokens_decoder": {str(token_id): token for token_id, token in _added_tokens(model)},
+        "added_tokens_decoder": {str(token.pop("id")): token for token in _added_tokens(model)},
     }
-    return _block("{}", _fields(config), 0).encode() + b"\n"
+    return _object(config)
 
 
-def _fields(values: dict[str, Any]) -> list[str]:
-    return [f'"{key}": {_value(value)}' for key, value in values.items()]
+def _lines(values: dict[str, Any], indent: str) -> str:
+    """Return the fields of a JSON object, one in a line."""
+    return "".join(f'{indent}"{key}": {_value(value)},\n' for key, value in values.items())
+
+
+def _object(values: dict[str, Any]) -> bytes:
+    return f"{{\n{_lines(values, '  ')[:-2]}\n}}\n".encode()
 
 
 def _value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if has_surrogates(text) else text
-
-
-def _block(brackets: str, lines: Iterable[str], depth: int) -> str:
-    indent = "\n" + "  " * depth
-    return brackets[0] + indent + "  " + f",{indent}  ".join(lines) + indent + brackets[1]
 
 
 # ---- pre-tokenizers
@@ -272,12 +260,10 @@ def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Compon
 
 def _published(pattern: Pattern, unicode: str | None) -> Component | None:
     """Return the pre-tokenizer of published files, or None if the pattern has only its translation."""
-    llama3 = PRESETS["llama3"]
-    assert isinstance(llama3, str)
     if pattern in (PRESETS["gpt2"], PRESETS["r50k"]):
         return byte_level(use_regex=True)
     if pattern == PRESETS["cl100k-legacy"]:
-        return split_steps(llama3)
+        return split_steps(PRESETS["llama3"])
     # Not `nanochat` in the same way, with `{1,2}`: tokenizers 1.0.0rc3 accepts that, and takes digits by threes.
     if pattern == PRESETS["deepseek-v3"]:
         # The published file contains line ends literally, not as escapes.

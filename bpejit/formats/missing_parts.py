@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bpejit import __version__
-from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.tokenizer_files import check_unchanged
+from bpejit.errors import TokenizerFormatError, shorten, warn_user
+from bpejit.formats.base import without_gz
+from bpejit.formats.tokenizer_files import check_unchanged, read_json
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields
 from bpejit.splitting.presets import PRESETS
-from bpejit.storage.files import StrPath, parse_json, read_file
+from bpejit.storage.files import StrPath
 
 FORMAT = "bpejit sidecar"
 
@@ -51,24 +52,19 @@ _END_OF_PROMPT = "<|endofprompt|>"
 
 _CL100K = {END_OF_TEXT: 100257, **dict(zip(_FIM, range(100258, 100261), strict=True)), _END_OF_PROMPT: 100276}
 _O200K = {END_OF_TEXT: 199999, _END_OF_PROMPT: 200018}
-_HARMONY = {
-    "<|startoftext|>": 199998,
-    END_OF_TEXT: 199999,
-    **{f"<|reserved_{number}|>": number for number in range(200000, 201088)},
-}
 # tiktoken also has `<|reserved_200018|>`, a second name of an id. Here each id has one name.
-for _name, _number in {
-    "<|return|>": 200002,
-    "<|constrain|>": 200003,
-    "<|channel|>": 200005,
-    "<|start|>": 200006,
-    "<|end|>": 200007,
-    "<|message|>": 200008,
-    "<|call|>": 200012,
-    _END_OF_PROMPT: 200018,
-}.items():
-    del _HARMONY[f"<|reserved_{_number}|>"]
-    _HARMONY[_name] = _number
+_NAMED = {
+    200002: "return",
+    200003: "constrain",
+    200005: "channel",
+    200006: "start",
+    200007: "end",
+    200008: "message",
+    200012: "call",
+    200018: "endofprompt",
+}
+_HARMONY = {"<|startoftext|>": 199998, END_OF_TEXT: 199999}
+_HARMONY |= {f"<|{_NAMED.get(number, f'reserved_{number}')}|>": number for number in range(200000, 201088)}
 
 
 class Known(NamedTuple):
@@ -123,25 +119,42 @@ GPT2_VOCAB = Known("gpt2", {END_OF_TEXT: 50256}, sha256="196139668be63f3b5d65744
 """GPT-2's `vocab.json` (OpenAI's `encoder.json`)."""
 
 
-def find_rank_file(path: StrPath, data: bytes) -> Known | None:
-    """Return the published rank file with the name of a file, or None if there is none.
+def find_rank_file(path: StrPath, data: bytes) -> Known:
+    """Return the published rank file with the name of a file, or with its content, which is then a warning.
 
     Raises
     ------
     TokenizerFormatError
-        If the name is the name of a published file, but the content differs.
+        If there is none, or the content is not the one that the name promises.
     """
-    name = Path(path).name.removesuffix(".gz").removesuffix(".tiktoken")
-    published = RANK_FILES.get(name)
-    if published is None:
-        return None
+    name = without_gz(path).name.removesuffix(".tiktoken")
     found = hashlib.sha256(data).hexdigest()
-    if found != published.sha256:
+    published = RANK_FILES.get(name)
+    if published is not None and found != published.sha256:
         raise TokenizerFormatError(
             f"`{path}` has the name of the published {name}, but different content: its SHA-256 is {found}; expected "
             f"{published.sha256}: download the file again, or pass `pattern=` and `special_tokens=`"
         )
+    if published is not None:
+        return published
+    names = names_of_content(found)
+    if not names:
+        raise no_pattern(path, "a file that tiktoken publishes")
+    published = RANK_FILES[names[0]]
+    others = "".join(f", not of {name}, which has the same tokens" for name in names[1:])
+    warn_user(
+        f"`{path}` has the content of the published {names[0]}, and is read with its pattern {published.pattern} and its "
+        f"{len(published.special_tokens)} special tokens{others}; pass `pattern=` and `special_tokens=` for others"
+    )
     return published
+
+
+def no_pattern(path: StrPath, expected: str) -> TokenizerFormatError:
+    """Return the error for a file whose split pattern is not known; `expected` is a noun phrase for those with a known one."""
+    return TokenizerFormatError(
+        f"`{path}` does not contain a split pattern; expected {expected}, or one that bpejit wrote, with its sidecar: pass "
+        "`pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+    )
 
 
 def explain_name(name: str) -> str | None:
@@ -220,8 +233,7 @@ def read_sidecar(path: StrPath, data: bytes) -> Known | None:
     beside = sidecar_path(path)
     if not beside.exists():
         return None
-    content = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
-    fields = Fields(content, file=beside, action="restore the file, or export again")
+    fields = Fields(read_json(beside), file=beside, action="restore the file, or export again")
     version = fields.take_version(FORMAT, FORMAT_VERSION)
     specials = fields.take("special_tokens", dict)
     for text, number in specials.items():

@@ -78,9 +78,7 @@ class PackedVocabulary(Mapping[str, int]):
 
     @classmethod
     def from_dict(cls, vocab: Mapping[str, int]) -> PackedVocabulary:
-        """Pack a mapping, or return it if it is packed."""
-        if isinstance(vocab, PackedVocabulary):
-            return vocab
+        """Pack a mapping."""
         return cls(pack_texts(list(vocab)), np.fromiter(vocab.values(), np.int64, len(vocab)))
 
     @cached_property
@@ -123,9 +121,13 @@ def parse_large(data: bytes, *, hook: Callable[[list[tuple[str, Any]]], Any]) ->
         return None
     block, _ = padded_text(data)
     begins = [found[0] for found in places]
-    vocab, vocab_end = _parse_vocabulary(block, begins[0])
-    merges, merges_end = _parse_merges(block, begins[1])
-    if vocab is None or merges is None:
+    numbers = np.empty(block.size // 2 + 8, np.int64)
+    texts, vocab_end = _parsed(merge_parsing.parse_vocabulary, block, begins[0], numbers)
+    merges, merges_end = _parsed(merge_parsing.parse_merges, block, begins[1])
+    vocab = PackedVocabulary(texts, numbers[: len(texts)].copy())
+    if not texts or not merges_end or not are_texts(texts):
+        return None
+    if vocab.numbers.max() > MOST_ID or not vocab.index.is_distinct:
         return None
     (first, after), (second, end) = sorted([(begins[0], vocab_end), (begins[1], merges_end)])
     parts = data[: first + 1], data[after - 1 : second + 1], data[end - 1 :]
@@ -152,34 +154,17 @@ def _places(data: bytes, key: bytes, bracket: bytes) -> list[int]:
     return found
 
 
-def _parse_vocabulary(block: Array, begin: int) -> tuple[PackedVocabulary | None, int]:
-    """Return the vocabulary at a position, None if it is unusual, and where it ends."""
-    pool, starts, state = _outputs(block.size - begin)
-    numbers = np.empty(starts.size, np.int64)
-    n_texts = merge_parsing.parse_vocabulary(block, begin, pool, starts, numbers, state)
-    texts = _strings(pool, starts, n_texts)
-    if texts is None or not are_texts(texts) or numbers[:n_texts].max(initial=0) > MOST_ID:
-        return None, 0
-    vocab = PackedVocabulary(texts, numbers[:n_texts].copy())
-    return vocab if vocab.index.is_distinct and n_texts else None, int(state[0])
-
-
-def _parse_merges(block: Array, begin: int) -> tuple[ByteStrings | None, int]:
-    """Return the tokens of the merges at a position, None if one is unusual, and where the list ends."""
-    pool, starts, state = _outputs(block.size - begin)
-    n_tokens = merge_parsing.parse_merges(block, begin, pool, starts, state)
-    return _strings(pool, starts, n_tokens), int(state[0])
-
-
-def _outputs(n_bytes: int) -> tuple[Array, Array, Array]:
-    return np.empty(n_bytes, np.uint8), np.empty(n_bytes // 2 + 8, np.int64), np.zeros(1, np.int64)
-
-
-def _strings(pool: Array, starts: Array, count: int) -> ByteStrings | None:
+def _parsed(kernel: Callable[..., int], block: Array, begin: int, *arrays: Array) -> tuple[ByteStrings, int]:
+    """Return the strings that a kernel finds from a position on, none if there is an unusual one, and where they end."""
+    n_bytes = block.size - begin
+    pool = np.empty(n_bytes, np.uint8)
+    starts = np.empty(n_bytes // 2 + 8, np.int64)
+    state = np.zeros(1, np.int64)
+    count = kernel(block, begin, pool, starts, *arrays, state)
     if count == merge_parsing.UNUSUAL:
-        return None
+        return ByteStrings.from_list([]), 0
     starts = starts[: count + 1].copy()
-    return ByteStrings(pool[: starts[-1]].copy(), starts)
+    return ByteStrings(pool[: starts[-1]].copy(), starts), int(state[0])
 
 
 def token_strings(texts: ByteStrings, *, level: bool, suffix: str, space: str) -> tuple[ByteStrings, Array]:

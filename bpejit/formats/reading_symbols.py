@@ -25,11 +25,12 @@ _MOST_SHARED, _LONGEST_SHARED = 10_000, 64
 
 def checked_vocab(vocab: Mapping[str, Any]) -> PackedVocabulary:
     """Return a vocabulary as arrays, after checking its ids."""
-    if not isinstance(vocab, PackedVocabulary):
-        for text, number in vocab.items():
-            if type(number) is not int or not 0 <= number <= MOST_ID:
-                found = f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0"
-                raise refused("model.vocab", found, AGAIN)
+    if isinstance(vocab, PackedVocabulary):
+        return vocab
+    for text, number in vocab.items():
+        if type(number) is not int or not 0 <= number <= MOST_ID:
+            found = f"has the id {shorten(number)} for {shorten(text)}; expected a whole number from 0"
+            raise refused("model.vocab", found, AGAIN)
     return PackedVocabulary.from_dict(vocab)
 
 

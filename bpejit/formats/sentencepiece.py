@@ -19,7 +19,7 @@ from bpejit.arrays import ByteStrings
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat
 from bpejit.formats.folder import TOKENIZER_FILE
-from bpejit.formats.tokenizer_files import read_head, read_tokenizer_file
+from bpejit.formats.tokenizer_files import naming, read_head, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
@@ -78,10 +78,9 @@ class SentencePieceFormat(TokenizerFormat):
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:  # noqa: ARG002
         """Return the model; it is the same for every version of Unicode."""
-        try:
-            return read_model(read_tokenizer_file(path))
-        except TokenizerFormatError as error:
-            raise error if f"`{path}`" in str(error) else TokenizerFormatError(f"`{path}`: {error}") from error
+        data = read_tokenizer_file(path)
+        with naming(path):
+            return read_model(data)
 
 
 def read_model(data: bytes) -> Model:

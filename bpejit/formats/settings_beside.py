@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.errors import BpejitError, TokenizerFormatError, shorten, warn_user
-from bpejit.formats.huggingface_writing import CONFIG_FILE, FLAG_ORDER
+from bpejit.formats.huggingface_writing import CONFIG_FILE
 from bpejit.formats.missing_parts import END_OF_TEXT
+from bpejit.formats.tokenizer_files import read_json
 from bpejit.model import Model, pattern_source
-from bpejit.normalization.pipeline_config import TokenFlags
+from bpejit.normalization.pipeline_config import TokenFlags, added_token
 from bpejit.splitting.presets import PRESETS
-from bpejit.storage.files import parse_json, read_file
+from bpejit.storage.files import read_file
 from bpejit.tokenizer_config import NAMED, SIDES, TokenizerConfig
 
 MAP_FILE, ADDED_FILE, MODEL_FILE = "special_tokens_map.json", "added_tokens.json", "config.json"
@@ -212,7 +213,13 @@ def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> Tok
             settings.setdefault(name, str(content[section]["direction"]).lower())
     if content.get("padding"):
         settings.setdefault("pad_token", content["padding"]["pad_token"])
-    defaults = _defaults(class_name, folder)
+    defaults = DEFAULTS.get(class_name or "PreTrainedTokenizer")
+    if defaults is None:
+        defaults = {}
+        warn_user(
+            f"`{folder}` has the class {class_name}, which bpejit does not know; it is read as PreTrainedTokenizerFast, "
+            "and transformers may add other tokens to a text"
+        )
     named = {name: _token_or_text(settings.get(name, defaults.get(name)) or "") for name in NAMED}
     named = {name: known.get(_text(token), token) if name in settings else token for name, token in named.items() if token}
     extra = [_token_or_text(value) for value in _extra_tokens(settings)]
@@ -230,11 +237,11 @@ def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> Tok
     for token in (*named.values(), *extra):
         first.setdefault(_text(token), token)
     _add(content, own, declared, list(first.values()))
-    _set_prefix(content, bool(settings.get("add_prefix_space", False)), class_name, folder)
+    _set_prefix(content, bool(settings.get("add_prefix_space", False)), folder, warns=class_name not in REBUILT)
     roles = {name: _text(token) for name, token in named.items()}
     if class_name in ADDING_BOS:
         ids = {entry["content"]: entry["id"] for entry in content["added_tokens"]}
-        content["post_processor"] = _adding(settings, class_name, roles, ids)
+        content["post_processor"] = _adding(settings, ADDING_BOS[class_name], roles, ids)
     length = settings.get("model_max_length", settings.get("max_len"))
     others = {name: value for name, value in settings.items() if name not in _USED}
     if not isinstance(others.get("extra_special_tokens"), dict):
@@ -250,24 +257,13 @@ def _apply(content: dict[str, Any], folder: Path, class_name: str | None) -> Tok
     )
 
 
-def _defaults(class_name: str | None, folder: Path) -> dict[str, Any]:
-    """Return the settings that a class has where the files lack them."""
-    found = DEFAULTS.get(class_name or "PreTrainedTokenizer")
-    if found is None:
-        warn_user(
-            f"`{folder}` has the class {class_name}, which bpejit does not know; it is read as PreTrainedTokenizerFast, "
-            "and transformers may add other tokens to a text"
-        )
-    return found or {}
-
-
-def _set_prefix(content: dict[str, Any], prefix: bool, class_name: str | None, folder: Path) -> None:
+def _set_prefix(content: dict[str, Any], prefix: bool, folder: Path, *, warns: bool) -> None:
     """Set `add_prefix_space` of a pre-tokenizer that is `ByteLevel` alone; transformers changes no others."""
     before = content.get("pre_tokenizer") or {}
     if before.get("type") != "ByteLevel" or before.get("add_prefix_space", prefix) == prefix:
         return
     content["pre_tokenizer"] = {**before, "add_prefix_space": prefix}
-    if class_name not in REBUILT:
+    if warns:
         warn_user(
             f"`{folder}` has add_prefix_space {prefix} in its settings (False if they lack it), and {not prefix} in the file "
             "of the tokenizer; here the settings count, as in transformers 4, and transformers 5 follows the file"
@@ -327,10 +323,10 @@ def _extra_tokens(settings: dict[str, Any]) -> list[Any]:
     return [*(settings.get("additional_special_tokens") or []), *(extra.values() if isinstance(extra, dict) else extra)]
 
 
-def _adding(settings: dict[str, Any], class_name: str, texts: dict[str, str], ids: dict[str, int]) -> dict[str, Any]:
+def _adding(settings: dict[str, Any], adds_bos: bool, texts: dict[str, str], ids: dict[str, int]) -> dict[str, Any]:
     """Return a post-processor that adds `bos_token` and `eos_token`."""
     around: list[list[str]] = []
-    for name, default in (("bos_token", ADDING_BOS[class_name]), ("eos_token", False)):
+    for name, default in (("bos_token", adds_bos), ("eos_token", False)):
         adds = settings.get(f"add_{name}", default)
         if adds and name not in texts:
             raise ValueError(f"add_{name} is true, but there is no {name}")
@@ -342,15 +338,39 @@ def _adding(settings: dict[str, Any], class_name: str, texts: dict[str, str], id
 def adding_template(bos: Iterable[str], eos: Iterable[str], ids: dict[str, int], *, second: bool) -> dict[str, Any]:
     """Return a `TemplateProcessing` that adds tokens to a text, and to the second text of a pair if `second`."""
 
-    def items(kind: int, sequence: str, *, plain: bool = False) -> list[dict[str, Any]]:
-        before, after = (
-            [] if plain else [{"SpecialToken": {"id": text, "type_id": kind}} for text in part] for part in (bos, eos)
-        )
-        return [*before, {"Sequence": {"id": sequence, "type_id": kind}}, *after]
+    def added(texts: Iterable[str], kind: int) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": text, "type_id": kind}} for text in texts]
 
+    first, other = ({"Sequence": {"id": name, "type_id": kind}} for kind, name in enumerate("AB"))
+    single = [*added(bos, 0), first, *added(eos, 0)]
+    pair = [*single, *added(bos, 1), other, *added(eos, 1)] if second else [*single, other]
     tokens = {text: {"id": text, "ids": [ids[text]], "tokens": [text]} for text in (*bos, *eos)}
-    pair = [*items(0, "A"), *items(1, "B", plain=not second)]
-    return {"type": "TemplateProcessing", "single": items(0, "A"), "pair": pair, "special_tokens": tokens}
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
+
+
+def pair_post_processor(
+    content: dict[str, Any], config: TokenizerConfig, class_name: str | None, folder: Path
+) -> dict[str, Any] | None:
+    """Return the post-processor with the tokens that a class adds to each text of a model that is read from GPT-2's pair."""
+    ids = {token["content"]: token["id"] for token in content["added_tokens"]}
+    if class_name in ROBERTA_CLASSES:
+        if config.sep_token is None or config.cls_token is None:
+            raise TokenizerFormatError(
+                f"`{folder}` has the class {class_name}, but no sep_token or no cls_token, which it adds to each text; "
+                "expected both in tokenizer_config.json: add them"
+            )
+        sep, cls = ([token, ids[token]] for token in (config.sep_token, config.cls_token))
+        prefix = content["pre_tokenizer"]["add_prefix_space"]
+        return {
+            "type": "RobertaProcessing",
+            "sep": sep,
+            "cls": cls,
+            "trim_offsets": True,
+            "add_prefix_space": prefix,
+        }
+    if (config.others or {}).get("add_bos_token") and config.bos_token is not None:
+        return adding_template([config.bos_token], [], ids, second=False)
+    return None
 
 
 def _chat_template(settings: dict[str, Any], folder: Path) -> Any:
@@ -369,7 +389,7 @@ def _read(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one if there is no such file."""
     if not path.exists():
         return {}
-    found = parse_json(read_file(path, error=TokenizerFormatError), path, error=TokenizerFormatError)
+    found = read_json(path)
     if not isinstance(found, dict):
         raise TokenizerFormatError(f"`{path}` is {shorten(found)}; expected a JSON object: correct the file, or remove it")
     return found
@@ -379,10 +399,11 @@ def _token(value: dict[str, Any]) -> _Token:
     """Return an added token with all its flags."""
     if not isinstance(value, dict) or not isinstance(value.get("content"), str):
         raise TypeError(f"{shorten(value)} is not an added token")
-    flags: _Token = {name: bool(value.get(name, False)) for name in FLAG_ORDER}
-    flags["normalized"] = bool(value.get("normalized", not flags["special"]))
-    assert set(flags) == set(TokenFlags._fields)
-    return {"content": value["content"], **flags}
+    flags = TokenFlags(*(bool(value.get(name, False)) for name in TokenFlags._fields))
+    flags = flags._replace(normalized=bool(value.get("normalized", not flags.special)))
+    token = added_token(value["content"], 0, flags)
+    del token["id"]
+    return token
 
 
 def _token_or_text(value: Any) -> str | _Token:

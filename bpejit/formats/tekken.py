@@ -24,7 +24,7 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat
 from bpejit.formats.missing_parts import TOOLS_UNICODE
 from bpejit.formats.tiktoken_ranks import MAX_RANK, MAX_TOKEN_BYTES
-from bpejit.formats.tokenizer_files import read_tokenizer_file
+from bpejit.formats.tokenizer_files import naming, read_tokenizer_file
 from bpejit.model import Model
 from bpejit.normalization.json_fields import Fields
 from bpejit.storage.files import StrPath, parse_json
@@ -73,7 +73,7 @@ class TekkenFormat(TokenizerFormat):
         if not n_specials <= n_ids <= most:
             raise config.bad("default_vocab_size", n_ids, f"{n_specials} to {most}, with {len(vocab)} in `vocab`")
         tokens = {n_specials + rank: _token(top, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
-        try:
+        with naming(path):
             return Model(
                 tokens=tokens,
                 merges=[],
@@ -82,8 +82,6 @@ class TekkenFormat(TokenizerFormat):
                 ranked=True,
                 unicode=given.get("unicode") or TOOLS_UNICODE,
             )
-        except TokenizerFormatError as error:
-            raise TokenizerFormatError(f"`{path}`: {error}") from error
 
 
 def _token(top: Fields, rank: int, entry: Any) -> bytes:

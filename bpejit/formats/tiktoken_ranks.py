@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit.arrays import ByteStrings, distinct, padded_text
-from bpejit.errors import PatternError, TokenizerFormatError, shorten, warn_user
+from bpejit.errors import PatternError, TokenizerFormatError, shorten
 from bpejit.formats.base import Given, TokenizerFormat, without_gz
 from bpejit.formats.missing_parts import (
-    RANK_FILES,
     Known,
     find_rank_file,
     names_of_content,
@@ -29,11 +28,20 @@ from bpejit.formats.missing_parts import (
     sidecar_json,
     sidecar_path,
 )
-from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, broken_line, read_tokenizer_file, write_files
+from bpejit.formats.tokenizer_files import (
+    TOKEN_BYTES_FILE,
+    broken_line,
+    naming,
+    plain_obstacle,
+    read_tokenizer_file,
+    refuse_obstacle,
+    write_files,
+)
 from bpejit.jit import dispatch
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.model import Model, pattern_source
 from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
+from bpejit.splitting.presets import stages_of
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_not_stream
@@ -83,10 +91,8 @@ class TiktokenFormat(TokenizerFormat):
         known: Known | None = None
         if pattern is None or special_tokens is None:
             known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
-            if known is None and pattern is None:
-                known = _known_content(data, path)
         found = known or Known("", {})
-        try:
+        with naming(path):
             return Model(
                 tokens=tokens,
                 merges=[],
@@ -95,8 +101,6 @@ class TiktokenFormat(TokenizerFormat):
                 ranked=True,
                 unicode=given.get("unicode") or found.unicode,
             )
-        except TokenizerFormatError as error:
-            raise TokenizerFormatError(f"`{path}`: {error}") from error
 
     def outputs(self, path: StrPath) -> list[Path]:
         """Return the paths of ranks, module, sidecar and bytes of tokens."""
@@ -115,34 +119,11 @@ class TiktokenFormat(TokenizerFormat):
             raise TokenizerFormatError(
                 f"`{path}` is not the name of a rank file; expected a name that ends in {SUFFIX}: add it"
             )
-        obstacle = _obstacle(model)
         pattern = tiktoken_pattern(model)
-        if obstacle:
-            raise TokenizerFormatError(
-                f"the tokenizer cannot be written for tiktoken: {obstacle}; expected a tokenizer to which tiktoken gives "
-                "equal ids: save it in another format"
-            )
+        refuse_obstacle(_obstacle(model), "for tiktoken")
         ranks = b"".join(b"%s %d\n" % (base64.b64encode(token) or _EMPTY, rank) for rank, token in sorted(model.tokens.items()))
         contents = {ranks_path: ranks, module: _script(model, ranks_path, pattern)}
         write_files(model, contents, lengths_path, (sidecar, sidecar_json(model, ranks)))
-
-
-def _known_content(data: bytes, path: StrPath) -> Known:
-    """Return the published rank file with a content, and warn that it is used."""
-    names = names_of_content(hashlib.sha256(data).hexdigest())
-    if not names:
-        raise TokenizerFormatError(
-            f"`{path}` does not contain a split pattern; expected a file that tiktoken publishes, or one that bpejit wrote, "
-            "with its sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are "
-            "any"
-        )
-    published = RANK_FILES[names[0]]
-    others = "".join(f", not of {name}, which has the same tokens" for name in names[1:])
-    warn_user(
-        f"`{path}` has the content of the published {names[0]}, and is read with its pattern {published.pattern} and its "
-        f"{len(published.special_tokens)} special tokens{others}; pass `pattern=` and `special_tokens=` for others"
-    )
-    return published
 
 
 def parse_ranks(data: bytes, path: StrPath) -> Mapping[int, bytes]:
@@ -231,10 +212,9 @@ def _obstacle(model: Model) -> str | None:
     """Return why tiktoken would give other ids, or None if it would not. The split pattern is not considered."""
     from bpejit.formats.ranked_merges import rank_obstacle  # not at the top: it loads kernels
 
-    if model.symbols_obstacle is not None:
-        return model.symbols_obstacle
-    if model.pipeline is not None:
-        return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
+    obstacle = plain_obstacle(model)
+    if obstacle is not None:
+        return obstacle
     texts = sorted(model.special_tokens)
     for text in texts:
         if has_surrogates(text):
@@ -256,14 +236,12 @@ def tiktoken_pattern(model: Model) -> str:
     """
     from bpejit.splitting.dialect_writer import to_fancy_regex
 
-    source = pattern_source(model.pattern)
-    if not isinstance(source, str):
-        raise TokenizerFormatError(
-            f"the tokenizer cannot be written for tiktoken: it splits by {len(source)} patterns in "
-            "sequence, and tiktoken has only one: save it in another format"
-        )
+    first, *others = stages_of(pattern_source(model.pattern))
+    refuse_obstacle(
+        f"it splits by {1 + len(others)} patterns in sequence, and tiktoken has only one" if others else None, "for tiktoken"
+    )
     try:
-        translated = to_fancy_regex(source, unicode=model.unicode)
+        translated = to_fancy_regex(first, unicode=model.unicode)
         translated.encode("utf-8")
     except (PatternError, UnicodeEncodeError) as cause:
         raise TokenizerFormatError(f"the tokenizer cannot be written for tiktoken: {cause}") from cause

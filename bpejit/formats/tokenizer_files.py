@@ -9,15 +9,18 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.errors import SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.model import Model
 from bpejit.packed_tokens import id_range, pack_tokens
-from bpejit.storage.files import StrPath, read_file, replacing_all
+from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.utf8 import has_surrogates
 
 GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip file. No text begins with them."""
@@ -34,6 +37,8 @@ IDS_PER_TOKEN = 64
 """The number of ids that there may be for each token: tables for encoding and decoding have a row for each id."""
 
 END_OF_WORD = b"</w>"
+
+MERGES_FILE = "merges.txt"
 
 TOKEN_BYTES_FILE = "token_bytes.npy"
 """int32 [ids]: the number of bytes of each token; 0 for special tokens and ids that are not used."""
@@ -66,6 +71,36 @@ def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes
     return found
 
 
+def read_json(path: StrPath, *, what: str = "file", hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Return the value in a JSON file; `hook` makes objects of their fields."""
+    data = read_file(path, error=TokenizerFormatError, what=what)
+    return parse_json(data, path, error=TokenizerFormatError, hook=hook)
+
+
+def distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use.
+
+    In a vocabulary, whose values are all numbers, the last value counts, as in `tokenizers`.
+    """
+    fields = dict(pairs)
+    if len(fields) < len(pairs) and {*map(type, fields.values())} != {int}:
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in fields if keys.count(key) > 1)
+        raise TokenizerFormatError(
+            f"the key {shorten(repeated)} occurs twice in one object; expected it once: remove one of them"
+        )
+    return fields
+
+
+@contextmanager
+def naming(*paths: StrPath) -> Iterator[None]:
+    """Put the files that are read at the beginning of errors about their content."""
+    try:
+        yield
+    except (TokenizerFormatError, SpecialTokenError) as error:
+        raise TokenizerFormatError(f"{' and '.join(f'`{path}`' for path in paths)}: {error}") from error
+
+
 def check_unchanged(path: StrPath, data: bytes, expected: str, *, action: str) -> None:
     """Raise TokenizerFormatError if the content of a file does not have the SHA-256 that is stored beside it."""
     found = hashlib.sha256(data).hexdigest()
@@ -94,6 +129,25 @@ def broken_line(path: StrPath, number: int, line: bytes, expected: str) -> Token
     )
 
 
+def read_merge_texts(path: StrPath) -> dict[tuple[str, str], int]:
+    """Return the pairs in order as they are written, with the line number of each."""
+    data = read_file(path, error=TokenizerFormatError, what="merges file")
+    lines = data.split(b"\n")
+    while lines and not lines[-1].rstrip(b"\r"):
+        lines.pop()
+    numbers: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(lines, start=1):
+        if number == 1 and line.startswith(b"#version"):
+            continue
+        left, _, right = line.removesuffix(b"\r").decode("utf-8", "surrogateescape").partition(" ")
+        if not (left and right) or " " in right or has_surrogates(left + right):
+            raise broken_line(path, number, line, "two tokens with one space between them")
+        if (left, right) in numbers:
+            raise broken_line(path, number, line, f"each pair only once (this one is in line {numbers[left, right]})")
+        numbers[left, right] = number
+    return numbers
+
+
 def check_gaps(model: Model, path: StrPath, *, given: bool) -> None:
     """Raise TokenizerFormatError if the ids of a file leave large gaps; special tokens count unless they were given."""
     specials = {} if given else model.special_tokens
@@ -118,6 +172,22 @@ def check_words(model: Model, path: StrPath) -> None:
 
 
 # ---- writing
+
+
+def refuse_obstacle(obstacle: str | None, target: str) -> None:
+    """Raise TokenizerFormatError if there is a reason why the tools that read a format would give other ids."""
+    if obstacle:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written {target}: {obstacle}; expected a tokenizer to which other tools give equal ids: "
+            "save it in another format"
+        )
+
+
+def plain_obstacle(model: Model) -> str | None:
+    """Return why a vocabulary without a description of symbols and steps cannot represent a model, or None if it can."""
+    if model.symbols_obstacle is not None or model.pipeline is None:
+        return model.symbols_obstacle
+    return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
 
 
 def write_files(

@@ -40,7 +40,7 @@ LEAST_TOKENS = 8192
 
 _MODULES = (
     *("folder.py", "huggingface_reading.py", "packed_vocabulary.py", "reading_symbols.py", "settings_beside.py"),
-    "vocabulary_arrays.py",
+    *("tokenizer_files.py", "vocabulary_arrays.py"),
     *("../arrays.py", "../model.py", "../packed_tokens.py", "../tokenizer_config.py", "../splitting/joining.py"),
     *(f"../normalization/{name}.py" for name in ("byte_characters", "json_fields", "normalizers", "pipeline", "symbols")),
     *(f"../normalization/{name}.py" for name in ("decoders", "pipeline_config", "pretokenizers", "symbol_marks")),
@@ -116,7 +116,7 @@ def vocabulary_and_merges(model: Model, *, legacy_merges: bool) -> tuple[bytes, 
     merges = (
         _lines(texts, b'"', lefts, b" ", rights, b'"') if legacy_merges else _lines(texts, b'["', lefts, b'", "', rights, b'"]')
     )
-    specials = _specials(model) if model.symbols is None else _others(model)
+    specials = _other_texts(model)
     numbers = np.concatenate([numbers, np.array([*specials.values()], np.int64)])
     order = np.argsort(numbers, kind="stable")
     n_digits = 1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right")
@@ -164,22 +164,15 @@ def merge_indexes(merges: Sequence[tuple[bytes, bytes]], strings: ByteStrings) -
     return found[::2].copy(), found[1::2].copy()
 
 
-def _specials(model: Model) -> dict[str, int]:
-    """Return the special tokens that are not written like an ordinary token."""
-    found: dict[str, int] = {}
-    for text, token_id in model.special_tokens.items():
-        decoded = decoded_or_none(text)
-        if decoded is None or model.find(decoded) is None:
-            found[text] = token_id
-    return found
+def _other_texts(model: Model) -> dict[str, int]:
+    """Return the texts that are not written like an ordinary token: special tokens, and those that are only decoded.
 
-
-def _others(model: Model) -> dict[str, int]:
-    """Return the tokens of a model with symbols that are not ordinary.
-
-    Special tokens of one character are left out: in the vocabulary they would be symbols.
+    Special tokens of one character are left out of a vocabulary with symbols, of which they would be some.
     """
-    assert model.symbols is not None
+    if model.symbols is None:
+        found = {text: decoded_or_none(text) for text in model.special_tokens}
+        ordinary = {text for text, token in found.items() if token is not None and model.find(token) is not None}
+        return {text: number for text, number in model.special_tokens.items() if text not in ordinary}
     suffix = model.symbols.word_end
     specials = {number: text for text, number in model.special_tokens.items() if len(text.removesuffix(suffix)) > 1}
     others = {**unused_texts(model.symbols), **specials}

@@ -53,9 +53,7 @@ class TokenFinder:
             if flags.single_word and any(is_word(one, self._unicode) for one in around):
                 continue
             if flags.lstrip:
-                while start > done and text[start - 1] in WHITE_SPACE:
-                    start -= 1
-                start = max(start, done)
+                start = done + len(text[done:start].rstrip(WHITE_SPACE))
             if flags.rstrip:
                 while end < len(text) and text[end] in WHITE_SPACE:
                     end += 1

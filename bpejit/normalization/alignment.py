@@ -52,6 +52,10 @@ class Sources(NamedTuple):
         """Return the sources of the characters from `start` to `end`."""
         return Sources(self.of[start:end], self.low[start:end], self.high[start:end])
 
+    def shifted(self, by: int) -> Sources:
+        """Return the sources for a part of a text that begins at a position."""
+        return Sources(*(array + by for array in self))
+
     def through(self, last: Sources) -> Sources:
         """Return the sources of a text that was changed again, of which `last` are the sources in the text before."""
         return Sources(self.of[last.of], self.low[last.low], self.high[last.high])
@@ -128,15 +132,13 @@ def one_to_one(count: int) -> Sources:
 
 
 def repeated(counts: Array) -> Sources:
-    """Return the sources of a text in which character `i` becomes `counts[i]` characters, at least one."""
+    """Return the sources of a text in which character `i` becomes `counts[i]` characters."""
     every = np.repeat(np.arange(counts.size, dtype=np.int64), counts)
     return Sources(every, every, every)
 
 
 def joined(parts: list[Sources]) -> Sources:
-    """Concatenate sources."""
-    if not parts:
-        return one_to_one(0)
+    """Concatenate sources; there must be some."""
     return Sources(*map(concatenated, zip(*parts, strict=True)))
 
 

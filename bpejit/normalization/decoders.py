@@ -8,9 +8,10 @@ which puts a space between tokens, run step by step (`Steps`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from bpejit.normalization.byte_characters import decoded_or_none
@@ -89,15 +90,10 @@ def read_decoder(value: Any, *, characters: bool = False, space: str = "", fallb
     """
     if value is None:
         return Steps((), " ")
-    steps: list[Step] = []
-    kinds: list[str] = []
-    for fields in components(value, "decoder", "decoder", "decoders"):
-        kind, step = _read_step(fields, space, fallback)
-        fields.done()
-        kinds.append(kind)
-        steps.append(step)
+    steps = [_read_step(fields, space, fallback) for fields in components(value, "decoder", "decoder", "decoders")]
+    kinds = [kind for kind, _ in steps]
     names = [name for name in kinds if name != "ByteFallback"] if fallback else kinds
-    stepwise = Steps(tuple(steps))
+    stepwise = Steps(tuple(step for _, step in steps))
     runs = stepwise if fallback else None
     if not fallback or kinds[1:2] == ["ByteFallback"]:
         match names:
@@ -127,7 +123,7 @@ def _read_step(fields: Fields, space: str, fallback: bool) -> tuple[str, Step]:
             content: str = fields.take("content", str)
             finder = read_pattern(pattern, fields.inner("pattern"))
             name = "space" if space and pattern == {"String": space} and content == " " else "Replace"
-            return name, partial(_each, partial(_replaced, finder.spans, content))
+            return name, partial(_each, partial(finder.replaced, content))
         case "Strip":
             content = fields.take("content", str)
             start, stop = fields.take("start", int), fields.take("stop", int)
@@ -154,21 +150,25 @@ def _read_step(fields: Fields, space: str, fallback: bool) -> tuple[str, Step]:
             raise unsupported(fields.path, kind, SUPPORTED)
 
 
+def _runs(tokens: list[str], *, fallback: bool = True) -> Iterator[str | bytes]:
+    """Yield tokens, and each run of tokens of bytes as these bytes."""
+    for is_byte, run in groupby(tokens, lambda token: fallback and _BYTE.fullmatch(token) is not None):
+        if is_byte:
+            yield bytes(int(token[3:5], 16) for token in run)
+        else:
+            yield from run
+
+
 def _pieces(texts: dict[str, str], fallback: bool, adds: bool, removes: bool, tokens: list[str]) -> list[str]:
     """Replace `▁` by a space, and `texts` by others; the first `▁` of tokens is removed while there is no text yet."""
     out: list[str] = []
-    run: list[int] = []
     strips = adds or removes
-    for token in [*tokens, ""]:
-        found = _BYTE.fullmatch(token) if fallback else None
-        if found:
-            run.append(int(found[1], 16))
-            continue
-        if run:
-            out.append(_ESCAPED.sub("\ufffd", bytes(run).decode("utf-8", "surrogateescape")))
-            run, strips = [], False
-        text = texts.get(token)
-        if text is None:
+    for token in _runs(tokens, fallback=fallback):
+        if isinstance(token, bytes):
+            text = _ESCAPED.sub("\ufffd", token.decode("utf-8", "surrogateescape"))
+        elif token in texts:
+            text = texts[token]
+        else:
             text = token.removeprefix(SPACE) if strips else token
             strips = strips and (removes or text == token)
             text = text.replace(SPACE, " ")
@@ -181,22 +181,9 @@ def _each(change: Callable[[str], str], tokens: list[str]) -> list[str]:
     return [change(token) for token in tokens]
 
 
-def _replaced(find: Callable[[str], Any], content: str, token: str) -> str:
-    done, out = 0, ""
-    for start, end in find(token):
-        out += token[done:start] + content
-        done = end
-    return out + token[done:]
-
-
 def _stripped(content: str, start: int, stop: int, token: str) -> str:
-    begin, end = 0, len(token)
-    while begin < min(start, len(token)) and token[begin] == content:
-        begin += 1
-    for _ in range(stop):
-        if end <= 0 or token[end - 1] != content:
-            break
-        end -= 1
+    begin = min(start, len(token) - len(token.lstrip(content)))
+    end = max(len(token) - stop, len(token.rstrip(content)))
     return token[begin : max(begin, end)]
 
 
@@ -209,20 +196,12 @@ def _byte_level(tokens: list[str]) -> list[str]:
 def _byte_fallback(tokens: list[str]) -> list[str]:
     """Replace each run of bytes by its text, or, if it is not UTF-8, each of its bytes by U+FFFD."""
     out: list[str] = []
-    run: list[int] = []
-    for token in [*tokens, ""]:
-        found = _BYTE.fullmatch(token)
-        if found:
-            run.append(int(found[1], 16))
-            continue
-        if run:
-            try:
-                out.append(bytes(run).decode())
-            except UnicodeDecodeError:
-                out += ["\ufffd"] * len(run)
-            run = []
-        out.append(token)
-    return out[:-1]
+    for token in _runs(tokens):
+        try:
+            out.append(token if isinstance(token, str) else token.decode())
+        except UnicodeDecodeError:  # noqa: PERF203
+            out += ["\ufffd"] * len(token)
+    return out
 
 
 def _metaspace(mark: str, first: bool, tokens: list[str]) -> list[str]:
@@ -242,14 +221,10 @@ def _word_pieces(prefix: str, cleanup: bool, tokens: list[str]) -> list[str]:
         text = token
         if number:
             text = token.removeprefix(prefix) if token.startswith(prefix) else f" {token}"
-        out.append(_cleaned(text) if cleanup else text)
+        for before, after in _CLEANUP if cleanup else ():
+            text = text.replace(before, after)
+        out.append(text)
     return out
-
-
-def _cleaned(text: str) -> str:
-    for before, after in _CLEANUP:
-        text = text.replace(before, after)
-    return text
 
 
 _CLEANUP = (

@@ -87,6 +87,13 @@ class Fields:
         """Return the fields of an object within this one."""
         return Fields(value, self.inner(key), file=self._file, action=self._action)
 
+    def record(self, key: str, value: Any, **kinds: type) -> list[Any]:
+        """Return the values of an object within this one that has these fields and no others."""
+        fields = self.object_at(key, value)
+        found = [fields.take(name, kind) for name, kind in kinds.items()]
+        fields.done()
+        return found
+
     def take_version(self, kind: str, newest: int) -> int:
         """Return the format version of a file that bpejit wrote; raise unless its format is `kind`, and its version known."""
         found = self.take("format", str, default=None)
@@ -111,7 +118,7 @@ class Fields:
 
 
 def components(value: Any, path: str, what: str, key: str, *, skip_null: bool = False) -> Iterator[Fields]:
-    """Yield the fields of a component, or of those in a `Sequence` of them.
+    """Yield the fields of a component, or of those in a `Sequence` of them; all must be taken before the next.
 
     `key` is the field of a `Sequence` with its components, which may be null if `skip_null`; `what` is a noun for messages.
     """
@@ -121,6 +128,7 @@ def components(value: Any, path: str, what: str, key: str, *, skip_null: bool = 
     fields.kind = fields.take("type", str)
     if fields.kind != "Sequence":
         yield fields
+        fields.done()
         return
     parts = fields.take(key, list)
     fields.done()

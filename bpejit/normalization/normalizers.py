@@ -11,17 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bpejit import splitting
-from bpejit.arrays import starts_of
 from bpejit.errors import PatternError
-from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, one_to_one, repeated
+from bpejit.normalization.alignment import AlignedText, Change, Sources, Span, repeated
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.json_fields import Fields, components, refused, unsupported
 from bpejit.normalization.spacing import SPACE, Spacing, read_spacing
 from bpejit.normalization.unicode_forms import (
     FORMS,
-    LONGER_WHEN_LOWERED,
     Form,
-    RemovedSet,
     form_sources,
     is_normalized,
     lowered,
@@ -30,7 +27,6 @@ from bpejit.normalization.unicode_forms import (
 )
 from bpejit.splitting.pattern import SplitPattern
 from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
-from bpejit.utf8 import code_points, widths
 
 SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Prepend, Replace, Strip, ByteLevel, Sequence"
 
@@ -126,7 +122,6 @@ def make_normalizer(value: Any, *, unicode: str | None = None) -> Normalizer:
         else:
             space = ""  # a later step could make spaces
         changes += _read_changes(fields, unicode)
-        fields.done()
     space = space if len(space) == 1 and kinds.count("Replace") == 1 else ""
     # What is inserted is a space that is replaced later, or what replaces it.
     prepends = (
@@ -136,8 +131,13 @@ def make_normalizer(value: Any, *, unicode: str | None = None) -> Normalizer:
     )
     simple = [kind for kind in kinds if not (space and kind == "Replace") and not (prepends and kind == "Prepend")]
     forms = tuple(form for kind in simple for form in FORMS if form == kind)
-    is_simple = len(forms) == len(simple)
-    return Normalizer(tuple(changes), forms if is_simple else None, space, prepends, "ByteLevel" in kinds)
+    return Normalizer(
+        tuple(changes),
+        forms=forms if len(forms) == len(simple) else None,
+        space=space,
+        prepends=prepends,
+        maps_bytes="ByteLevel" in kinds,
+    )
 
 
 def _read_changes(fields: Fields, unicode: str | None) -> Iterator[Change]:
@@ -148,18 +148,18 @@ def _read_changes(fields: Fields, unicode: str | None) -> Iterator[Change]:
         case "Lowercase":
             yield _LOWER
         case "StripAccents":
-            yield _removal("StripAccents")
+            yield _translation(removed_characters("StripAccents"))
         case "BertNormalizer":
             cleans, parts = (fields.take(name, bool) for name in ("clean_text", "handle_chinese_chars"))
             strips, lowers = fields.take("strip_accents", bool, type(None)), fields.take("lowercase", bool)
             if cleans:
-                yield _removal("controls")
-                yield Change(partial(_translated, _SPACES), lambda text: one_to_one(len(text)))
+                yield _translation(removed_characters("controls"))
+                yield _translation(_SPACES)
             if parts:
-                yield Change(partial(_chinese().sub, r" \g<0> "), _parted_sources)
+                yield by_character(partial(_chinese().sub, r" \g<0> "))
             if lowers if strips is None else strips:
                 yield _form("NFD")
-                yield _removal("accents")
+                yield _translation(removed_characters("accents"))
             if lowers:
                 yield _LOWER
         case "Prepend":
@@ -176,7 +176,17 @@ def _read_changes(fields: Fields, unicode: str | None) -> Iterator[Change]:
             raise unsupported(fields.path, kind, SUPPORTED)
 
 
-_LOWER = Change(lowered, lambda text: repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED))))
+def by_character(change: Callable[[str], str]) -> Change:
+    """Return the change of a text whose characters change independently of each other."""
+
+    def sources(text: str) -> Sources:
+        lengths = {character: len(change(character)) for character in set(text)}
+        return repeated(np.array([lengths[character] for character in text], np.int64))
+
+    return Change(change, sources)
+
+
+_LOWER = by_character(lowered)
 
 _SPACES = dict.fromkeys(map(ord, WHITE_SPACE), " ")
 
@@ -196,25 +206,8 @@ def _form(form: Form) -> Change:
     return Change(partial(normalized, form), partial(form_sources, form))
 
 
-def _removal(name: RemovedSet) -> Change:
-    """Return the change that removes a set of characters (see `removed_characters`)."""
-    removed = removed_characters(name)
-
-    def sources(text: str) -> Sources:
-        left = np.flatnonzero([ord(character) not in removed for character in text])
-        return Sources(left, left, left)
-
-    return Change(partial(_translated, removed), sources)
-
-
-def _translated(table: Mapping[int, str | None], text: str) -> str:
-    return text.translate(table)
-
-
-def _parted_sources(text: str) -> Sources:
-    counts = np.ones(len(text), np.int64)
-    counts[[found.start() for found in _chinese().finditer(text)]] = 3
-    return repeated(counts)
+def _translation(table: Mapping[int, str | None]) -> Change:
+    return by_character(lambda text: text.translate(table))
 
 
 def _inserted(fields: Fields, key: str) -> str:
@@ -225,10 +218,7 @@ def _inserted(fields: Fields, key: str) -> str:
     return text
 
 
-MAP_BYTES = Change(
-    lambda text: encode_byte_characters(text.encode("utf-8", "surrogateescape")),
-    lambda text: repeated(widths(text)),
-)
+MAP_BYTES = by_character(lambda text: encode_byte_characters(text.encode("utf-8", "surrogateescape")))
 """Replaces the bytes of a text by GPT-2's byte characters."""
 
 
@@ -276,22 +266,15 @@ def _replacement_sources(find: Spans, content: str, text: str) -> Sources:
     """Return the sources of a text in which ranges have been replaced."""
     found = list(find(text))
     limits_of(text).check_growth(_growth(found, content))
-    spans = np.array(found, np.int64).reshape(-1, 2)
-    starts, ends = spans[:, 0], spans[:, 1]
-    # Alternating ranges: unchanged text, replacement, unchanged text, and so on.
-    size = 2 * len(spans) + 1
-    lengths = np.full(size, len(content), np.int64)
-    first = np.zeros(size, np.int64)
-    first[2::2] = ends
-    lengths[::2] = np.append(starts, len(text)) - first[::2]
-    first[1::2] = np.maximum(ends - 1, 0)
-    low = first.copy()
-    low[1::2] = np.minimum(starts, first[1::2])
-    steps = repeated(lengths).of
-    stays = steps % 2 == 0
-    offset = np.where(stays, np.arange(steps.size) - starts_of(lengths)[steps], 0)
-    of = first[steps] + offset
-    return Sources(of, low[steps] + offset, of)
+    starts, ends = np.repeat(np.array(found, np.int64).reshape(-1, 2), len(content), axis=0).T
+    last = np.maximum(ends - 1, 0)
+    stays = np.ones(len(text), np.bool_)
+    for start, end in found:
+        stays[start:end] = False
+    kept = np.flatnonzero(stays)
+    places = np.searchsorted(kept, starts)
+    of = np.insert(kept, places, last)
+    return Sources(of, np.insert(kept, places, np.minimum(starts, last)), of)
 
 
 # ---- the patterns of `Split` and `Replace`: `{"String": ..}` or `{"Regex": ..}`, the latter in Oniguruma's dialect
@@ -316,11 +299,6 @@ class Finder:
     def compiled(self) -> SplitPattern:
         """The compiled pattern. A text is rarely searched for the pattern of Llama's space, which takes 30 ms to compile."""
         return splitting.compile_pattern(self.source, unicode=self._unicode)
-
-    def checked(self) -> Finder:
-        """Return the finder of a pattern that may have errors, after compiling it."""
-        _ = self.compiled
-        return self
 
     @property
     def never_empty(self) -> bool:
@@ -378,7 +356,9 @@ def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder
     try:
         if literal:
             return Finder(_no_name(re.escape(literal)), unicode=unicode)
-        return Finder(_preset(onig) or _no_name(splitting.from_oniguruma(onig, unicode=unicode)), unicode=unicode).checked()
+        finder = Finder(_preset(onig) or _no_name(splitting.from_oniguruma(onig, unicode=unicode)), unicode=unicode)
+        _ = finder.compiled  # raises if it has errors
+        return finder
     except PatternError as error:
         raise refused(path, f"cannot be read: {error}", "use another pattern") from error
 

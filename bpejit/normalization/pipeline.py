@@ -146,8 +146,12 @@ class TextPipeline:
         self._finder = self.direct.finder if self.direct is not None and self._cuts else SpecialTokenFinder(self.special_tokens)
         self._margin = max(4, self._finder.longest)
         # After a cut a text would count as the first, and get a prefix.
-        after = () if self._prefix == "first" else _cut_tokens(first, unicode)
-        self._cut_after = frozenset(map(encoded.__getitem__, after))
+        words = any(flags.single_word for flags in first.values())
+        self._cut_after = frozenset(
+            encoded[text]
+            for text, flags in first.items()
+            if self._prefix != "first" and not (flags.single_word or flags.rstrip or (words and is_word(text[-1], unicode)))
+        )
         # Other values are set by `local`; the second is whether what is run begins a text.
         self.cuts_within, self._begins = self._cuts, True
         self.later = self
@@ -406,10 +410,11 @@ class TextPipeline:
                 data, _, covered = self._marks.apply(data, np.array([len(data)]), sources)
                 return data, self._split(data), covered
             return self._marks.apply(data, self._split(data), sources, spaces)
-        pieces, aligned = self._pretokenizer.pieces(part, first=first)
-        joined = "".join(pieces)
-        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
-        sources = None if part.sources is None else concatenated(piece.of for piece in aligned)
+        pieces = self._pretokenizer.pieces(part, first=first)
+        joined = "".join(piece.text for piece in pieces)
+        lengths = np.array([len(piece.text) for piece in pieces], np.int64)
+        aligned = [piece.sources for piece in pieces if piece.sources is not None]
+        sources = None if part.sources is None else concatenated(found.of for found in aligned)
         if self._pretokenizer.level:  # in GPT-2's byte characters, one for each byte
             return self._marks.apply(decode_byte_characters(joined), np.cumsum(lengths).astype(np.uint32), sources)
         if self._space:
@@ -497,24 +502,11 @@ class TextPipeline:
 
 def _check_contents(contents: Mapping[str, str]) -> None:
     """Raise if an added token is empty after normalization, or equal to another."""
-    seen: dict[str, str] = {}
+    seen: dict[str, str] = {"": ""}
     for text, content in contents.items():
-        if not content:
+        other = seen.setdefault(content, text)
+        if other != text:
+            found = f"and {shorten(other)} are the same when normalized" if content else "is empty after normalization"
             raise TokenizerFormatError(
-                f"the added token {shorten(text)} is empty after normalization; expected text that can be found: "
-                "remove the token"
+                f"the added token {shorten(text)} {found}; expected a text of its own that can be found: remove one"
             )
-        if content in seen:
-            raise TokenizerFormatError(
-                f"the added tokens {shorten(seen[content])} and {shorten(text)} are the same when normalized; expected "
-                "different ones: remove one"
-            )
-        seen[content] = text
-
-
-def _cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> Iterator[str]:
-    """Yield the tokens after which the text may be cut."""
-    words = any(flags.single_word for flags in first.values())
-    for text, flags in first.items():
-        if not (flags.single_word or flags.rstrip or (words and is_word(text[-1], unicode))):
-            yield text

@@ -42,9 +42,14 @@ class TokenFlags(NamedTuple):
     normalized: bool = False
 
 
-def read_flags(fields: Fields) -> TokenFlags:
-    """Return the flags of an added token."""
-    return TokenFlags(*(fields.take(name, bool) for name in TokenFlags._fields))
+FLAG_KINDS = dict.fromkeys(TokenFlags._fields, bool)
+
+
+def added_token(text: str, token_id: int, flags: TokenFlags | None = None) -> dict[str, Any]:
+    """Return an added token as `tokenizers` writes it."""
+    named = (flags or TokenFlags())._asdict()
+    named["special"] = named.pop("special")  # last
+    return {"id": token_id, "content": text, **named}
 
 
 class PipelineConfig(NamedTuple):
@@ -82,9 +87,7 @@ class FileSections:
     def with_added_tokens(self, tokens: Mapping[str, int]) -> FileSections:
         """Return the sections with plain special tokens appended to `added_tokens`."""
         sections = json.loads(self.text)
-        flags = TokenFlags()._asdict()
-        flags["special"] = flags.pop("special")  # last, as `tokenizers` writes it
-        sections["added_tokens"] += [{"id": token_id, "content": text, **flags} for text, token_id in tokens.items()]
+        sections["added_tokens"] += [added_token(text, token_id) for text, token_id in tokens.items()]
         return replace(self, text=json.dumps(sections))
 
 
@@ -156,28 +159,24 @@ def make_template(value: Any) -> Template | None:
             template = _read_sep_and_cls(fields, roberta=kind == "RobertaProcessing")
         else:
             raise unsupported(fields.path, kind, SUPPORTED)
-        fields.done()
     return template
 
 
 def _read_template(fields: Fields) -> Template:
     for ignored in ("add_prefix_space", "trim_offsets", "use_regex"):  # of another post-processor, before it was replaced
         fields.take(ignored, bool, default=False)
-    path = fields.inner("special_tokens")
     ids: dict[str, tuple[int, ...]] = {}
     for name, value in fields.take("special_tokens", dict).items():
-        token = Fields(value, f"{path}.{name}")
-        token.take("id", str)
-        numbers = token.take("ids", list)
-        names = token.take("tokens", list)
-        token.done()
+        place = f"special_tokens.{name}"
+        _, numbers, names = fields.record(place, value, id=str, ids=list, tokens=list)
         if not all(type(number) is int and number >= 0 for number in numbers) or len(names) != len(numbers):
-            raise refused(f"{path}.{name}", f"has the ids {shorten(numbers)}; expected a number for each token", "correct it")
+            found = f"has the ids {shorten(numbers)}; expected a number for each token"
+            raise refused(fields.inner(place), found, "correct it")
         ids[name] = tuple(numbers)
     forms = {}
     for form in ("single", "pair"):
         items = fields.take(form, list)
-        forms[form] = tuple(_read_item(item, f"{fields.inner(form)}[{number}]", ids) for number, item in enumerate(items))
+        forms[form] = tuple(_read_item(fields.object_at(f"{form}[{number}]", item), ids) for number, item in enumerate(items))
         wanted = ["A"] if form == "single" else ["A", "B"]
         if form == "single" or items:
             named = sorted(item.text for item in forms[form] if item.text)
@@ -186,20 +185,17 @@ def _read_template(fields: Fields) -> Template:
     return Template(forms["single"], forms["pair"] or None)
 
 
-def _read_item(value: Any, path: str, ids: dict[str, tuple[int, ...]]) -> TemplateItem:
-    fields = Fields(value, path)
+def _read_item(fields: Fields, ids: dict[str, tuple[int, ...]]) -> TemplateItem:
     special = fields.take("SpecialToken", dict, default=None)
-    inner = Fields(special if special is not None else fields.take("Sequence", dict), path)
-    name = inner.take("id", str)
-    type_id = inner.take("type_id", int)
-    inner.done()
+    value = special if special is not None else fields.take("Sequence", dict)
+    name, type_id = fields.record("", value, id=str, type_id=int)
     fields.done()
     if special is not None:
         if name not in ids:
-            raise refused(path, f"names the token {shorten(name)}, which is not in its special_tokens", "add it there")
+            raise refused(fields.path, f"names the token {shorten(name)}, which is not in its special_tokens", "add it there")
         return TemplateItem(ids=ids[name], type_id=type_id)
     if name not in ("A", "B"):
-        raise refused(path, f"names the text {shorten(name)}; expected 'A' or 'B'", "correct the template")
+        raise refused(fields.path, f"names the text {shorten(name)}; expected 'A' or 'B'", "correct the template")
     return TemplateItem(text="A" if name == "A" else "B", type_id=type_id)
 
 

@@ -13,9 +13,10 @@ from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bpejit import splitting
-from bpejit.normalization.alignment import AlignedText, Change, Sources, Span
+from bpejit.normalization.alignment import AlignedText, Change, Span
 from bpejit.normalization.json_fields import Fields, components, read_byte_level, read_metaspace, refused, unsupported
-from bpejit.normalization.normalizers import MAP_BYTES, WHITE_SPACE, Finder, read_pattern, replacement
+from bpejit.normalization.normalizers import MAP_BYTES, WHITE_SPACE, Finder, by_character, read_pattern, replacement
+from bpejit.normalization.unicode_forms import fixed_set
 
 SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer, Sequence"
 
@@ -78,24 +79,17 @@ class PreTokenizer:
     space: str = ""
     removes_space: bool = False
 
-    def pieces(self, text: AlignedText, *, first: bool = True) -> tuple[list[str], list[Sources]]:
-        """Return the pieces of a text, and the sources of each; none if the text has none.
-
-        `first` is True if the text is not after an added token.
-        """
-        pieces = [text.text]
-        sources = [] if text.sources is None else [text.sources]
+    def pieces(self, text: AlignedText, *, first: bool = True) -> list[AlignedText]:
+        """Return the pieces of a text; `first` is True if the text is not after an added token."""
+        pieces = [text]
         for step in self.steps:
             if self.prefix == "first" and not first and isinstance(step, Prefix):
                 continue
             if isinstance(step, Change):
-                sources = [of.through(step.sources(piece)) for of, piece in zip(sources, pieces, strict=False)]
-                pieces = [step.apply(piece) for piece in pieces]
+                pieces = [piece.changed(step) for piece in pieces]
             else:
-                spans = [[span for span in step(piece) if span[0] < span[1]] for piece in pieces]
-                sources = [of.slice(*span) for of, found in zip(sources, spans, strict=False) for span in found]
-                pieces = [piece[start:end] for piece, found in zip(pieces, spans, strict=True) for start, end in found]
-        return pieces, sources
+                pieces = [piece.slice(start, end) for piece in pieces for start, end in step(piece.text) if start < end]
+        return pieces
 
 
 def make_pretokenizer(value: Any, *, mapped: bool, space: str = "", unicode: str | None = None) -> PreTokenizer:
@@ -154,10 +148,16 @@ def make_pretokenizer(value: Any, *, mapped: bool, space: str = "", unicode: str
             if (space or mark) and not step.pattern and (fields.kind not in _SETS_WITHOUT_MARKS or (space or mark) != "▁"):
                 pattern = None
             patterns = None if pattern is None or patterns is None else [*patterns, pattern]
-        fields.done()
     if patterns == []:
         patterns = [WHOLE]
-    return PreTokenizer(tuple(steps), None if patterns is None else tuple(patterns), prefix, level, mark, removes_space)
+    return PreTokenizer(
+        tuple(steps),
+        patterns=None if patterns is None else tuple(patterns),
+        prefix=prefix,
+        level=level,
+        space=mark,
+        removes_space=removes_space,
+    )
 
 
 class _Step(NamedTuple):
@@ -197,7 +197,7 @@ def _read_steps(fields: Fields, unicode: str | None) -> Iterator[_Step]:
             yield _Step(Finder(marks, unicode=unicode), behavior)
         case "Metaspace":
             mark, scheme, splits = read_metaspace(fields)
-            yield _Step(change=replacement(partial(_positions, " "), mark))
+            yield _Step(change=by_character(lambda text: text.replace(" ", mark)))
             if scheme != "never":
                 yield _Step(prefix="first" if scheme == "first" else "always", change=prefix_of(mark))
             if splits:
@@ -223,11 +223,7 @@ def _behavior(fields: Fields, **default: str) -> str:
 
 @cache
 def _punctuation() -> str:
-    # A fixed version: characters that are added later must not become punctuation with a later `regex` package.
-    inside = splitting.members(splitting.Chars(r"[\p{P}$+<=>^`|~]"), "16.0")
-    for low, high in splitting.read_ranges(_PUNCTUATION_SINCE_8):
-        inside[low : high + 1] = False
-    inside[[0x166D, 0x111C9]] = True
+    inside = fixed_set(r"[\p{P}$+<=>^`|~]", _PUNCTUATION_SINCE_8, 0x166D, 0x111C9)
     return "[" + splitting.written_ranges(inside, r"\U{:08X}".format) + "]"
 
 
@@ -256,10 +252,6 @@ def prefix_of(mark: str) -> Prefix:
 
 PREFIX_SPACE = prefix_of(" ")
 """Inserts a space before a text that does not begin with one."""
-
-
-def _positions(character: str, text: str) -> list[Span]:
-    return [(at, at + 1) for at, one in enumerate(text) if one == character]
 
 
 def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[Span]:

@@ -92,8 +92,8 @@ def file_text(token: bytes, symbols: Symbols | None) -> str:
     """Return the text of an ordinary token in a `tokenizer.json`."""
     if symbols is None or not symbols.characters:
         suffix = symbols.word_end if symbols is not None else ""
-        marked = bool(suffix) and token.endswith(suffix.encode())
-        return encode_byte_characters(token.removesuffix(suffix.encode())) + suffix if marked else encode_byte_characters(token)
+        ordinary = token.removesuffix(suffix.encode())
+        return encode_byte_characters(ordinary) + (suffix if ordinary != token else "")
     text = token.decode("utf-8", "surrogateescape")
     return text.replace(" ", symbols.space) if symbols.space else text
 

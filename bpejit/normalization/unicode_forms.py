@@ -16,6 +16,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -120,10 +122,6 @@ def lowered(text: str) -> str:
     return text.translate(_lower_table())
 
 
-LONGER_WHEN_LOWERED = "\u0130"
-"""The only character whose lower case is two characters."""
-
-
 # ---- sets of characters that normalizers remove
 
 _MARKS_SINCE_9 = (
@@ -139,20 +137,35 @@ _MARKS_OF_9 = "8D4-8E1 1885-1886 1DFB A8C5 A9BD 1123E 11438-11446 11C30-11CB6 1E
 _FORMATS_SINCE_8 = "8E2 890-891 110CD 13430-1343F"
 
 
+def fixed_set(source: str, without: str, *more: int) -> Array:
+    """Return which characters are in a set of a fixed version of Unicode, bool [0x110000].
+
+    Parameters
+    ----------
+    source : str
+        The set in Unicode 16, in the dialect of the `regex` package. Later versions of that package change nothing.
+    without : str
+        Ranges that are left out (see `bpejit.splitting.read_ranges`).
+    *more : int
+        Further characters.
+    """
+    inside = splitting.members(splitting.Chars(source), "16.0")
+    for low, high in splitting.read_ranges(without):
+        inside[low : high + 1] = False
+    inside[[*more]] = True
+    return inside
+
+
 @cache
 def removed_characters(name: RemovedSet) -> dict[int, None]:
     """Return the characters that `StripAccents` removes, or `BertNormalizer` as accents or as controls, as keys."""
-    source = {"StripAccents": r"\p{M}", "accents": r"\p{Mn}", "controls": r"[\p{Cc}\p{Cf}\p{Co}\uFFFD]"}[name]
-    others = {
-        "StripAccents": _MARKS_SINCE_9,
-        "accents": f"{_MARKS_SINCE_9} {_MARKS_OF_9}",
-        "controls": f"9-A D {_FORMATS_SINCE_8}",
-    }
-    more: tuple[int, ...] = {"StripAccents": (0x1CF2, 0x1CF3), "accents": (0x1734, 0x1171E), "controls": ()}[name]
-    inside = splitting.members(splitting.Chars(source), "16.0")  # a fixed version
-    for low, high in splitting.read_ranges(others[name]):
-        inside[low : high + 1] = False
-    inside[[*more]] = True
+    match name:
+        case "StripAccents":
+            inside = fixed_set(r"\p{M}", _MARKS_SINCE_9, 0x1CF2, 0x1CF3)
+        case "accents":
+            inside = fixed_set(r"\p{Mn}", f"{_MARKS_SINCE_9} {_MARKS_OF_9}", 0x1734, 0x1171E)
+        case "controls":
+            inside = fixed_set(r"[\p{Cc}\p{Cf}\p{Co}\uFFFD]", f"9-A D {_FORMATS_SINCE_8}")
     return dict.fromkeys(np.flatnonzero(inside).tolist())
 
 
@@ -165,19 +178,12 @@ def form_sources(form: Form, text: str) -> Sources:
         return one_to_one(len(text))
     parts: list[Sources] = []
     done = 0
-
-    def leave(start: int, end: int) -> None:
-        if start < end:
-            parts.append(Sources(*(array + start for array in one_to_one(end - start))))
-
     for found in _clusters(form).finditer(text):
-        numbers = _cluster_sources(form, found[0])
-        if numbers is not None:
-            leave(done, found.start())
-            parts.append(Sources(*(array + found.start() for array in numbers)))
+        changed = _cluster_sources(form, found[0])
+        if changed is not None:
+            parts += one_to_one(found.start() - done).shifted(done), changed.shifted(found.start())
             done = found.end()
-    leave(done, len(text))
-    return joined(parts)
+    return joined([*parts, one_to_one(len(text) - done).shifted(done)])
 
 
 @cache
@@ -208,9 +214,14 @@ class _Part(NamedTuple):
     low: int
     high: int
 
+    @property
+    def combining(self) -> int:
+        """The combining class."""
+        return 0 if is_later(self.character) else unicodedata.combining(self.character)
+
 
 @lru_cache(maxsize=1 << 14)
-def _cluster_sources(form: Form, text: str) -> tuple[Array, Array, Array] | None:
+def _cluster_sources(form: Form, text: str) -> Sources | None:
     """Return the sources of a normal form of a short text, or None if characters map one to one."""
     parts = _decomposed("NFKD" if form.startswith("NFK") else "NFD", text)
     if form in ("NFC", "NFKC"):
@@ -222,23 +233,18 @@ def _cluster_sources(form: Form, text: str) -> tuple[Array, Array, Array] | None
     # Marks that were reordered are no longer distinguished.
     low = np.minimum.accumulate(low[::-1])[::-1]
     high = np.maximum.accumulate(high)
-    return None if of.size == len(text) and (low == high).all() else (of, low, high)
+    return None if of.size == len(text) and (low == high).all() else Sources(of, low, high)
 
 
 def _decomposed(form: Form, text: str) -> list[_Part]:
     """Decompose a text."""
-    out: list[_Part] = []
-    marks: list[_Part] = []
-    for number, character in enumerate(text):
-        parts = character if is_later(character) else unicodedata.normalize(form, character)
-        for index, part in enumerate(parts):
-            if _class(part):
-                marks.append(_Part(part, int(index == 0), number, number))
-                continue
-            out += sorted(marks, key=_class_of_part)
-            marks = []
-            out.append(_Part(part, int(index == 0), number, number))
-    return out + sorted(marks, key=_class_of_part)
+    parts = (
+        _Part(part, int(index == 0), number, number)
+        for number, character in enumerate(text)
+        for index, part in enumerate(character if is_later(character) else unicodedata.normalize(form, character))
+    )
+    runs = groupby(parts, lambda part: part.combining > 0)
+    return [part for _, run in runs for part in sorted(run, key=attrgetter("combining"))]
 
 
 def _composed(parts: list[_Part]) -> list[_Part]:
@@ -248,7 +254,7 @@ def _composed(parts: list[_Part]) -> list[_Part]:
     before = 0
     for part in parts:
         # A mark is blocked from the base by a mark of its class or a higher one between them, or by a character.
-        if base is not None and (base == len(out) - 1 or before < _class_of_part(part)):
+        if base is not None and (base == len(out) - 1 or before < part.combining):
             composite = _composite(out[base].character, part.character)
             if composite is not None:
                 first = out[base]
@@ -257,18 +263,10 @@ def _composed(parts: list[_Part]) -> list[_Part]:
                 out[base] = _Part(composite, first.takes + part.takes, low, high)
                 continue
         out.append(part)
-        before = _class_of_part(part)
+        before = part.combining
         if not before:
             base = len(out) - 1
     return out
-
-
-def _class_of_part(part: _Part) -> int:
-    return _class(part.character)
-
-
-def _class(character: str) -> int:
-    return 0 if is_later(character) else unicodedata.combining(character)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -21,7 +21,6 @@ from bpejit.normalization.normalizers import WHITE_SPACE, make_normalizer
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.normalization.unicode_forms import (
     FORMS,
-    LONGER_WHEN_LOWERED,
     form_sources,
     is_normalized,
     lowered,
@@ -114,7 +113,6 @@ def test_sources_cover_all_contributing_characters(text, index):
 def test_lower_case_of_every_character():
     theirs = tokenizers.normalizers.Lowercase()
     assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != lowered(chr(point))] == []
-    assert {chr(point) for point in SOME if len(lowered(chr(point))) > 1} <= set(LONGER_WHEN_LOWERED)
     assert lowered("ΑΣ ΑΣ\u0130") == theirs.normalize_str("ΑΣ ΑΣ\u0130")
 
 
@@ -154,7 +152,7 @@ def test_sets_of_characters(component):
     }[component]
     split = make_pretokenizer(ours, mapped=True, unicode=TOOLS_UNICODE).pieces
     text = "".join(f"\ue000{chr(point)}" for point in SOME)
-    assert split(AlignedText(text))[0] == [piece for piece, _ in theirs.pre_tokenize_str(text)]
+    assert [piece.text for piece in split(AlignedText(text))] == [piece for piece, _ in theirs.pre_tokenize_str(text)]
 
 
 @given(one=st.text("ab-", min_size=1, max_size=4), other=st.text("ab-", min_size=1, max_size=4))

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_836,
-    "package lines of code": 44_460,
-    "package tokens": 434_064,
+    "package lines": 72_189,
+    "package lines of code": 44_025,
+    "package tokens": 429_827,
     "tokens in a line of code": 9.76,
-    "package modules": 332,
+    "package modules": 330,
     "cli lines": 4_157,
     "cli modules": 19,
     "layers": 21,
