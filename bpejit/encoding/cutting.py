@@ -18,7 +18,7 @@ from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.encoder import prepared
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import characters
-from bpejit.encoding.restarts import ahead_of, find_restart
+from bpejit.encoding.restarts import ahead_of, find_restart, reach_of
 from bpejit.encoding.workspace import TEXT_BYTES
 from bpejit.errors import OptionError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK
@@ -260,20 +260,28 @@ class _Counts:
         start = int(self._following[first])
         stop = int(self._previous[after])
         rest = int(self._rest[after])
-        if start > stop or rest < 0:
-            return self._codec.count_by(self._text[self._bounds[first] : self._bounds[after]], self._splitter)
-        return self._head(first, start) + int(self._before[stop] - self._before[start]) + rest
+        if start <= stop and rest >= 0 and (head := self._head(first, start)) >= 0:
+            return head + int(self._before[stop] - self._before[start]) + rest
+        return self._codec.count_by(self._text[self._bounds[first] : self._bounds[after]], self._splitter)
 
     def _head(self, first: int, cut: int) -> int:
-        """Return the number of ids before a cut in a text that begins with a unit."""
+        """Return the number of ids before a cut in a text that begins with a unit; -1 if the tokenizer changes such a text."""
         if first < cut and first not in self._heads:
-            middle = self._bounds[cut]
-            data = self._text[self._bounds[first] : middle].encode()
-            ahead = self._text[middle : middle + ahead_of(self._splitter)].encode()
-            with self._codec.workspace() as workspace:
-                ids = self._codec.encoder.encode_before(data + ahead, len(data), workspace, self._splitter)
-            self._heads[first] = ids.size
+            start, middle = self._bounds[first], self._bounds[cut]
+            size = len(self._text[start:middle].encode())
+            given = self._text[start : middle + reach_of(self._splitter)].encode()
+            data, plain = prepared(given, self._splitter)
+            self._heads[first] = -1
+            if data == given and isinstance(plain, Splitter):
+                self._heads[first] = int(_ids_before(self._codec, data, np.array([size]), plain)[0])
         return self._heads.get(first, 0)
+
+
+def _ids_before(codec: Codec, data: bytes, positions: Array, splitter: Splitter) -> Array:
+    """Return the numbers of ids of a text that end at or before positions in bytes, as int64 [positions]."""
+    with codec.workspace() as workspace:
+        ids = codec.encoder.encode(data, workspace, splitter)
+    return np.searchsorted(np.cumsum(codec.encoder.token_lengths(ids)), positions, side="right")
 
 
 def _find_cuts(codec: Codec, text: str, bounds: list[int], splitter: AnySplitter) -> tuple[Array, Array]:
@@ -294,9 +302,7 @@ def _find_cuts(codec: Codec, text: str, bounds: list[int], splitter: AnySplitter
     inner = np.array(bounds[1:-1], np.int64)
     ends = starts_of(utf8_widths(points))[inner]
     is_cut[1:-1] = plain.are_cuts(data, points, inner, ends)
-    with codec.workspace() as workspace:
-        ids = codec.encoder.encode(data, workspace, plain)
-    before[1:-1] = np.searchsorted(np.cumsum(codec.encoder.token_lengths(ids)), ends, side="right")
+    before[1:-1] = _ids_before(codec, given, ends, plain)
     return is_cut, before
 
 

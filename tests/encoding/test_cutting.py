@@ -14,7 +14,7 @@ from helpers.encoding import FALLBACK, WORDS, learned_model, make_model
 from helpers.random_symbols import random_file, random_text
 from helpers.strategies import PIECES
 from helpers.symbols import KINDS
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 import bpejit
 from bpejit.arrays import padded_text, starts_of
@@ -109,6 +109,7 @@ def test_chunk__every_pattern(tokenizer, text, max_tokens, data, at):
 
 @examples(0.3)
 @given(seed=st.integers(0, 1_000_000))
+@example(307_883)  # added tokens that strip white space, and a normalizer that changes nothing
 def test_definitions__random_files(seed):
     """Files with added tokens that strip white space, normalizers, prefixes and decoders of all kinds."""
     generator = random.Random(seed)
@@ -125,6 +126,15 @@ def test_definitions__random_files(seed):
         return
     assert tokenizer.count_batch(batch).tolist() == expected
     assert tokenizer.encode_batch(batch).tolist() == [tokenizer.encode(text) for text in batch]
+
+
+def test_chunk__a_text_that_ends_shortly_after_a_cut():
+    """Too few bytes follow to tell whether a special token begins there."""
+    generator = random.Random(300_167)
+    generator.random()
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(random_file(generator)))
+    assert "<pad>" in tokenizer.special_tokens
+    check_pieces(tokenizer, "bc\r\nAb\u2603<pad>1<pa", (3, 1), "line")
 
 
 @given(batch=st.lists(texts | raw.map(b"".join), max_size=8))
