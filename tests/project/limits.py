@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_195,
-    "package lines of code": 44_028,
-    "package tokens": 429_897,
+    "package lines": 72_239,
+    "package lines of code": 44_063,
+    "package tokens": 430_168,
     "tokens in a line of code": 9.76,
     "package modules": 330,
     "cli lines": 4_157,
