@@ -399,7 +399,9 @@ def silence(ray: Any, *, prints: bool = False) -> None:
 
 
 def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
-    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(int(CONNECT_SECONDS)))  # Ray would try for 20
+    name = "RAY_gcs_server_port_wait_time_s"
+    is_set = name in os.environ
+    os.environ.setdefault(name, str(int(CONNECT_SECONDS)))  # Ray would try for 20
     try:
         ray.init(address=address, **quiet)
     except RuntimeError as cause:
@@ -414,6 +416,9 @@ def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
         ) from cause
     except (ray.exceptions.RayError, ConnectionError, ValueError, OSError) as cause:
         raise _unreachable(address, str(cause).partition("\n")[0]) from cause
+    finally:
+        if not is_set:
+            os.environ.pop(name, None)
 
 
 def find_address(address: str | None) -> str | None:
