@@ -164,7 +164,7 @@ class TextBuffer:
 
 def gather_texts(texts: list[str | bytes]) -> tuple[Array, Array]:
     """Return the UTF-8 bytes of several texts in one array, and the end of each as int64 [texts]."""
-    size = 4 * sum(map(len, texts)) + TEXT_PADDING  # most of these bytes are never written, and take no memory
+    size = ROOM_OF_CHARACTER * sum(map(len, texts)) + TEXT_PADDING  # most of these bytes are never written, and take no memory
     buffer = TextBuffer(np.empty(size, np.uint8), np.empty(len(texts), np.int64))
     if buffer.append(texts, 0, len(texts), size) < len(texts):
         raise TypeError("a text is neither str nor bytes")

@@ -27,8 +27,8 @@ _LONG_TEXT = 1 << 9
 """Mean length of texts, in characters or bytes, up to which separators are used. Longer texts save little time."""
 
 BUFFER_BYTES = 1 << 18
-"""Length up to which texts are joined. With several threads, each call of the kernel is followed by waiting
-for the GIL, which takes as long as encoding 20 KB.
+"""Length up to which texts are joined. With several threads, each call of the kernel is followed by waiting for the GIL, which
+takes as long as encoding 20 KB.
 """
 
 _FULL_OUTPUT_BYTES = 1 << 24
@@ -83,7 +83,7 @@ class DocumentBuffer:
         self._splitter = splitter
         self._workspace = workspace
         self._encode_alone = encode_alone
-        self.use_ids = use_ids
+        self._use_ids = use_ids
         n_ids = max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) if use_ids is None else min(estimate, BUFFER_BYTES)
         self._out: Array = np.empty(n_ids + 64, np.uint32)
         self._starts = np.zeros(n_documents + 1, np.int64)
@@ -126,8 +126,8 @@ class DocumentBuffer:
         self._starts[self._first] = self._n_used + self._n_ids
 
     def _append(self, ids: Array) -> None:
-        if self.use_ids is not None:
-            self.use_ids(ids)
+        if self._use_ids is not None:
+            self._use_ids(ids)
             self._n_used += ids.size
             return
         n_ids = self._n_ids + ids.size
@@ -170,8 +170,8 @@ class DocumentBuffer:
         self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[:n_texts] + self._n_used
         self._first = stop
         self._n_ids = int(progress[pretoken_cache.N_OUT])
-        if self.use_ids is not None:
-            self.use_ids(self._runner.check_ids(self._out[: self._n_ids]))
+        if self._use_ids is not None:
+            self._use_ids(self._runner.check_ids(self._out[: self._n_ids]))
             self._n_used += self._n_ids
             self._n_ids = 0
 

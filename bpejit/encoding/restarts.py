@@ -164,15 +164,17 @@ def encode_parts(
         else:
             ended.put(None)
 
-    # A pool of threads waits until each has started, which takes a tenth of the time of four megabytes.
-    for _ in range(n_threads - 1):
-        start_new_thread(run_in_thread, ())
+    n_started = 0
     try:
+        # A pool of threads waits until each has started, which takes a tenth of the time of four megabytes.
+        for _ in range(n_threads - 1):
+            start_new_thread(run_in_thread, ())
+            n_started += 1
         run()
     finally:
         with lock:
             numbered = enumerate(())
-        errors = [ended.get() for _ in range(n_threads - 1)]
+        errors = [ended.get() for _ in range(n_started)]
     for error in errors:
         if error is not None:
             raise error

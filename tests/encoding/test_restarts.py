@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -124,6 +125,27 @@ def test_num_threads__missing_bytes(divided):
     tokenizer = bpejit.Tokenizer.from_model(bpejit.model.Model(tokens, [], {}, "gpt2"))
     with pytest.raises(bpejit.CorpusError, match="0xff"):
         tokenizer.encode_array(b"a b " * 9 + b"\xff" + b" a b" * 99, num_threads=3)
+
+
+def test_num_threads__one_cannot_start(tokenizers, divided, monkeypatch):
+    """The error is raised when the threads that have started are done."""
+    started = []
+
+    def start(function, arguments):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(threading.Thread(target=function, args=arguments))
+        started[0].start()
+
+    tokenizer = tokenizers["gpt2"]
+    text = "the ing 23 " * 50
+    with monkeypatch.context() as patch:
+        patch.setattr(restarts, "start_new_thread", start)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            tokenizer.encode_array(text, num_threads=4)
+        started[0].join(10)
+        assert not started[0].is_alive()
+    assert tokenizer.encode_array(text, num_threads=4).tolist() == tokenizer.encode(text)
 
 
 def test_parts(tokenizers):

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_239,
-    "package lines of code": 44_063,
-    "package tokens": 430_168,
+    "package lines": 72_246,
+    "package lines of code": 44_070,
+    "package tokens": 430_198,
     "tokens in a line of code": 9.76,
     "package modules": 330,
     "cli lines": 4_157,
