@@ -76,7 +76,6 @@ def train(
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counting.counts import Counts
     from bpejit.process_memory import peak_memory
-    from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.train import TrainingOutputs, training_notes
 
     outputs = TrainingOutputs.of(out, also, resume=resume, overwrite=overwrite)
@@ -95,6 +94,8 @@ def train(
     text_sizes: list[tuple[int, int]] = []
 
     def count_tokens(counts: Counts, model: Model) -> None:
+        from bpejit.training.corpus_tokens import model_tokens_by_size
+
         measured.append(model_tokens_by_size(counts, model, list(folders)))
 
     with watch() as progress, _kept(outputs.counts_file):

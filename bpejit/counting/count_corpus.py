@@ -34,7 +34,6 @@ from bpejit.engines import RAY
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
-from bpejit.jobs.job_totals import SAMPLES, run_sample
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.storage.files import StrPath
@@ -330,6 +329,8 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     if total is None or size is None:
         return CountPlan(size, 0, 0.0, slots, max_memory, parts, cluster)
     worker = CountWorker(job)
+    from bpejit.jobs.job_totals import SAMPLES, run_sample
+
     sample = run_sample(worker, plan_units(found, max(total // SAMPLES, chunk_bytes), chunker, None), chunker)
     if contents.sample is not None:
         sample = sample._replace(n_read=sum(chunk.n_bytes for chunk in sample.results))

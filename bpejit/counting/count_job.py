@@ -22,7 +22,6 @@ from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.counting.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.engines import Engine, make_engine
 from bpejit.errors import OptionError, shorten
-from bpejit.jobs.job_plan import slice_units
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.model import special_bytes
 from bpejit.splitting import Splitter, compile_pattern
@@ -57,6 +56,8 @@ def part_of_sources(
                 f"shard is {part[0]}/{part[1]}, and the input `{source.path}` can be read only once; expected files, which "
                 "every part divides in the same way: write it to a file first"
             )
+    from bpejit.jobs.job_plan import slice_units
+
     total = sum(source.length or 0 for source in sources)
     unit_bytes = min(UNIT_BYTES, max(_LEAST_UNIT, total // (part[1] * _UNITS_OF_PART)))
     chunker = CountJob.of_settings(settings).chunker()

@@ -25,7 +25,6 @@ from bpejit.formats.folder import (
     TOKENIZER_FILE,
     load_folder,
 )
-from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.formats.huggingface_writing import (
     CONFIG_FILE,
     file_sections,
@@ -145,6 +144,8 @@ def _is_ours(folder: Path, name: str) -> bool:
 
 def _reading_obstacle(model: Model, written: bytes) -> str | None:
     """Return why a `tokenizer.json` is not read as the model, whose symbols only some files describe, or None if it is."""
+    from bpejit.formats.huggingface_reading import model_from_json
+
     try:
         content = parse_large(written, hook=dict) or json.loads(written)
         found = model_from_json(content, unicode=model.unicode or TOOLS_UNICODE)
@@ -264,10 +265,14 @@ class HuggingFaceFormat(TokenizerFormat):
 
     def read(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file."""
+        from bpejit.formats.huggingface_reading import read_tokenizer_json
+
         return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE)
 
     def read_folder(self, path: Path, **given: Unpack[Given]) -> Model:
         """Return the model in a file with the tokens and settings beside it."""
+        from bpejit.formats.huggingface_reading import read_tokenizer_json
+
         return read_tokenizer_json(path, unicode=given.get("unicode") or TOOLS_UNICODE, with_settings=True)
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:

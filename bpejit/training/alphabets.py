@@ -11,7 +11,6 @@ from bpejit.arrays import Array, PretokenTable, lengths_of
 from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.training import symbol_cells as kernels
 from bpejit.normalization.byte_characters import CHARACTERS
-from bpejit.normalization.normalizers import WHITE_SPACE
 from bpejit.training.cell_ranges import CellRanges, weights_of
 from bpejit.training.symbol_settings import SPACE, SymbolSettings
 
@@ -96,6 +95,8 @@ def _bytes_with_marks(settings: SymbolSettings) -> Alphabet:
 
 
 def _white_space() -> list[int]:
+    from bpejit.normalization.normalizers import WHITE_SPACE
+
     return [ord(character) for character in WHITE_SPACE]
 
 

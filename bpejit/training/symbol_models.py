@@ -11,7 +11,6 @@ import numpy as np
 from bpejit.arrays import Array, ByteStrings
 from bpejit.counting.header import CountSettings
 from bpejit.errors import TrainingError, shorten
-from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.formats.huggingface_writing import Component, byte_level, sequence, split_step
 from bpejit.formats.packed_vocabulary import pack_texts, token_strings
 from bpejit.model import Model
@@ -19,7 +18,6 @@ from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.normalization.symbols import Symbols, byte_text, file_text
 from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict
-from bpejit.splitting.dialect_writer import to_oniguruma
 from bpejit.splitting.presets import pattern_source, stages_of
 from bpejit.training.symbol_settings import SPACE, SymbolSettings
 
@@ -56,6 +54,8 @@ class SymbolModel(NamedTuple):
         settings = self.settings
         if settings.metaspace:
             return self._metaspace()
+        from bpejit.splitting.dialect_writer import to_oniguruma
+
         stages = stages_of(pattern_source(self.counting.pattern))
         steps = [split_step(to_oniguruma(stage, unicode=self.counting.unicode)) for stage in stages]
         if settings.word_end:
@@ -106,6 +106,8 @@ class SymbolModel(NamedTuple):
         """
         settings = self.settings
         kind = Symbols(settings.characters, word_end=settings.word_end, space=SPACE if settings.metaspace else "")
+        from bpejit.formats.huggingface_reading import model_from_json
+
         listed = list(strings)
         known = dict(zip(listed, range(len(listed)), strict=True))
         if len(known) < len(listed):

@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_246,
-    "package lines of code": 44_070,
-    "package tokens": 430_198,
+    "package lines": 72_256,
+    "package lines of code": 44_072,
+    "package tokens": 430_212,
     "tokens in a line of code": 9.82,
     "package modules": 330,
-    "cli lines": 4_157,
+    "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,
