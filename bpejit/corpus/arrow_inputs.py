@@ -1,20 +1,21 @@
 """Parquet, Arrow and Feather files: columns of tables, one of which has the texts.
 
 Row groups of Parquet are read in parallel, and large ones batch by batch. Batches of Arrow are mapped or decompressed where the
-work is divided, which takes little time; workers copy the texts. Feather files of version 2 are Arrow files.
+work is divided, which takes little time; workers copy the texts. Feather files of version 2 are Arrow files. The index of a
+file is at its end, so a pipe and a compressed file are read only if they are a stream of Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.corpus.base import DocumentsChunk, InputFormat, share
+from bpejit.corpus.base import DocumentsChunk, InputFormat, not_in_order, share
 from bpejit.corpus.blocks import AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import (
     MOST_DECODED,
@@ -26,7 +27,7 @@ from bpejit.corpus.columns import (
     read_columns,
     read_rows,
 )
-from bpejit.corpus.input_streams import InputStream, open_raw, spilled
+from bpejit.corpus.input_streams import InputStream, open_raw
 from bpejit.corpus.kept_columns import find_column, kept_schema, pack_rows
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
@@ -55,13 +56,7 @@ class Parquet(InputFormat):
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield row groups, several small ones together, and the batches of large ones."""
         with _parquet(source) as file:
-            yield from _parquet_chunks(file, source.path, source, chunk_bytes)
-
-    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield batches of all row groups, from a temporary copy, since the description of a Parquet file is at its end."""
-        import_pyarrow("pyarrow.parquet", source.path)  # before the copy is made
-        with spilled(stream) as copy, arrow_errors(source.path, "Parquet"), open_parquet(copy) as file:
-            yield from _parquet_chunks(file, copy, source, chunk_bytes)
+            yield from _parquet_chunks(file, source, chunk_bytes)
 
     def text_size(self, source: Source) -> int:
         """Return the size of the column, which is too small if it has a dictionary."""
@@ -69,9 +64,7 @@ class Parquet(InputFormat):
             return sum(group.n_bytes for group in _measure_groups(file, source.options))
 
     def column_schema(self, source: Source) -> Any:
-        """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
-        if source.is_stream:
-            return None
+        """Return the schema of the columns to keep."""
         with _parquet(source) as file:
             return kept_schema(file.schema_arrow, source.options.keep_columns, source.path)
 
@@ -92,23 +85,17 @@ class Parquet(InputFormat):
                 start = number
 
 
-def open_parquet(opened: Any, **options: Any) -> Any:
-    """Open a Parquet file by its path, or the content of one, without reading ahead and without threads.
-
-    The options are those of `ParquetFile` of pyarrow.
-    """
-    parquet = import_pyarrow("pyarrow.parquet", str(opened))
-    if not isinstance(opened, str):
-        opened.seek(0)
-    elif is_remote(opened):
-        opened, options["buffer_size"] = open_raw(opened), 1 << 20
-    else:
-        options["buffer_size"] = 1 << 16
-    return parquet.ParquetFile(opened, pre_buffer=False, **options)
+def open_parquet(path: str, **options: Any) -> Any:
+    """Open a Parquet file, without reading ahead and without threads; the options are those of `ParquetFile` of pyarrow."""
+    parquet = import_pyarrow("pyarrow.parquet", path)
+    file, buffer_size = (open_raw(path), 1 << 20) if is_remote(path) else (path, 1 << 16)
+    return parquet.ParquetFile(file, pre_buffer=False, buffer_size=buffer_size, **options)
 
 
 @contextmanager
 def _parquet(source: Source) -> Iterator[Any]:
+    if source.is_stream:
+        raise not_in_order(source.path)
     with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
         yield file
 
@@ -151,37 +138,31 @@ def _positions(source: Source, groups: list[_RowGroup]) -> list[int]:
     return [share(source.size, done, total) for done in accumulate((group.weight for group in groups), initial=0)]
 
 
-def _parquet_chunks(file: Any, opened: Any, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-    """Yield the chunks of an open file; `opened` is its path if workers can open it, or its content."""
+def _parquet_chunks(file: Any, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+    """Yield the chunks of an open file."""
     path, options = source.path, source.options
     check_column(file.schema_arrow, path, options)
     groups = _measure_groups(file, options)
     positions = _positions(source, groups)
-    begin, end = (0, None) if source.is_stream else (source.start, source.stop)
-    for first, stop, batch_rows in _divide_groups(file, opened, options, groups[:end], begin, chunk_bytes):
+    for first, stop, batch_rows in _divide_groups(file, source, groups[: source.stop], chunk_bytes):
         n_read = positions[stop] - positions[first]
-        if batch_rows is None and opened is path:
-            yield RowGroupsChunk(path, first, stop, groups[first].first_row, options, n_read)
+        first_row, n_rows = groups[first].first_row, groups[first].n_rows
+        if batch_rows is None:
+            yield RowGroupsChunk(path, first, stop, first_row, options, n_read)
             continue
-        n_rows = sum(group.n_rows for group in groups[first:stop])
-        batches = file.iter_batches(
-            batch_size=batch_rows or max(n_rows, 1),
-            row_groups=list(range(first, stop)),
-            columns=read_columns(options),
-            use_threads=False,
-        )
-        first_row = groups[first].first_row
+        wanted = read_columns(options)
+        batches = file.iter_batches(batch_size=batch_rows, row_groups=[first], columns=wanted, use_threads=False)
         yield from batch_chunks(batches, path, options, chunk_bytes, n_bytes=n_read, n_rows=n_rows, first_row=first_row)
 
 
 def _divide_groups(
-    file: Any, opened: Any, options: InputOptions, groups: list[_RowGroup], begin: int, chunk_bytes: int
+    file: Any, source: Source, groups: list[_RowGroup], chunk_bytes: int
 ) -> Iterator[tuple[int, int, int | None]]:
     """Yield ranges of row groups of about `chunk_bytes`, with None; large groups alone, with the rows of a batch of them."""
-    first = begin
+    first = source.start
     n_bytes = 0
-    for number, group in enumerate(groups[begin:], start=begin):
-        most = _most_rows(file, opened, options, number, group)
+    for number, group in enumerate(groups[first:], start=first):
+        most = _most_rows(file, source, number, group)
         is_large = group.n_bytes > GROUP_BYTES or most < group.n_rows
         if first < number and (is_large or n_bytes + group.n_bytes > chunk_bytes):
             yield first, number, None
@@ -194,7 +175,7 @@ def _divide_groups(
         yield first, len(groups), None
 
 
-def _most_rows(file: Any, opened: Any, options: InputOptions, number: int, group: _RowGroup) -> int:
+def _most_rows(file: Any, source: Source, number: int, group: _RowGroup) -> int:
     """Return the number of rows of a row group that have at most `MOST_DECODED` bytes together, at least 1.
 
     A value that is repeated is stored once, in a dictionary: 300 rows of 1 MiB may take 587 bytes.
@@ -202,7 +183,7 @@ def _most_rows(file: Any, opened: Any, options: InputOptions, number: int, group
     metadata = file.metadata.row_group(number)
     texts = [
         metadata.column(index)
-        for index, column in _wanted_columns(file, options)
+        for index, column in _wanted_columns(file, source.options)
         if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
     ]
     columns = [column for column in texts if column.has_dictionary_page]
@@ -210,7 +191,7 @@ def _most_rows(file: Any, opened: Any, options: InputOptions, number: int, group
         return group.n_rows
     names = [column.path_in_schema for column in columns]
     decoded = group.n_bytes
-    with open_parquet(opened, read_dictionary=names, metadata=file.metadata) as again:
+    with open_parquet(source.path, read_dictionary=names, metadata=file.metadata) as again:
         # The first batch has the dictionary of the whole row group.
         for batch in again.iter_batches(batch_size=1, row_groups=[number], columns=names, use_threads=False):
             values = sum(column.num_values for column in columns)
@@ -274,18 +255,16 @@ class Arrow(InputFormat):
             yield from _batches(*opened, source, chunk_bytes, opened[1].tell)
 
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield the texts of a stream of batches, as chunks in memory; a file is copied first: its index is at its end."""
+        """Yield the texts of a stream of batches, as chunks in memory."""
         with _arrow(source.path, stream) as opened:
             yield from _batches(*opened, source, chunk_bytes, lambda: stream.n_raw)
 
     def column_schema(self, source: Source) -> Any:
-        """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
-        with source.open_stream() if source.is_stream else nullcontext() as stream:
-            if stream is not None and stream.peek(len(_FILE)) == _FILE:
-                return None
-            with _arrow(source.path, stream) as (ipc, file, is_file):
-                schema = (ipc.open_file if is_file else ipc.open_stream)(file).schema
-                return kept_schema(schema, source.options.keep_columns, source.path)
+        """Return the schema of the columns to keep."""
+        opened = source.open_stream() if source.is_stream else nullcontext()
+        with opened as stream, _arrow(source.path, stream) as (ipc, file, is_file):
+            schema = (ipc.open_file if is_file else ipc.open_stream)(file).schema
+            return kept_schema(schema, source.options.keep_columns, source.path)
 
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of batches."""
@@ -305,19 +284,18 @@ def _arrow(path: str, stream: InputStream | None = None) -> Iterator[tuple[Any, 
     """Yield the module of pyarrow that reads Arrow, an open file, and whether it is a file of Arrow and not a stream."""
     pyarrow = import_pyarrow("pyarrow", path)
     ipc = import_pyarrow("pyarrow.ipc", path)
-    with arrow_errors(path, "Arrow"), ExitStack() as stack:
+    with arrow_errors(path, "Arrow"):
         if stream is None:
-            opened = pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path)
-            file = stack.enter_context(opened)
-            is_file = file.read(len(_FILE)) == _FILE
-            file.seek(0)
-        elif is_file := stream.peek(len(_FILE)) == _FILE:
-            file = pyarrow.PythonFile(stack.enter_context(spilled(stream)), mode="r")
+            with pyarrow.PythonFile(open_raw(path), mode="r") if is_remote(path) else pyarrow.memory_map(path) as file:
+                is_file = file.read(len(_FILE)) == _FILE
+                file.seek(0)
+                yield ipc, file, is_file
+        elif stream.peek(len(_FILE)) == _FILE:
+            raise not_in_order(path)
         else:
             # pyarrow needs all bytes that it asks for, and leaves the stream open.
             read = SimpleNamespace(read=stream.read_fully, close=lambda: None, flush=lambda: None, closed=False)
-            file = pyarrow.PythonFile(read, mode="r")
-        yield ipc, file, is_file
+            yield ipc, pyarrow.PythonFile(read, mode="r"), False
 
 
 def _open_batches(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
@@ -337,7 +315,7 @@ def _batches(
     path = source.path
     options = source.options
     size = source.size or 0
-    start, stop = (0, None) if source.is_stream or not is_file else (source.start, source.stop)
+    start, stop = (source.start, source.stop) if is_file else (0, None)
     if is_file:
         reader = _open_batches(ipc, file, path, options)
         n = reader.num_record_batches

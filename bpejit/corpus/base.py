@@ -14,6 +14,7 @@ from bpejit.corpus.input_streams import InputStream, open_input, read_bytes
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
+from bpejit.errors import CorpusError
 
 _READ_ON = 1 << 16
 """Bytes that are read at a time to find the end of the last line of a range."""
@@ -89,9 +90,14 @@ class InputFormat:
         """
         raise NotImplementedError
 
-    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+    def stream_chunks(
+        self,
+        stream: InputStream,  # noqa: ARG002
+        source: Source,
+        chunk_bytes: int,  # noqa: ARG002
+    ) -> Iterator[AnyChunk]:
         """Yield the chunks of an input that is read from its start to its end: a pipe, or a compressed file."""
-        raise NotImplementedError
+        raise not_in_order(source.path)
 
     def text_size(self, source: Source) -> int:
         """Return an estimate of the size of the texts of a file in bytes."""
@@ -100,18 +106,12 @@ class InputFormat:
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the columns to keep (`Source.options.keep_columns`), as a pyarrow.Schema.
 
-        None if it is not known before all of the input is read.
-
         Raises
         ------
         CorpusError
             If a file has no such column, or the format has none.
         """
         raise no_columns(source.path)
-
-    def first_records(self, source: Source) -> Iterator[dict[str, Any]]:  # noqa: ARG002
-        """Yield the records at the start of a file, if these tell whether it has the columns to keep."""
-        return iter(())
 
     def is_empty(self, source: Source) -> bool:
         """Return True if an input is known to have no records, so that it does not matter to the types of columns."""
@@ -132,6 +132,15 @@ class InputFormat:
             Values for the fields `start` and `stop` of a Source, and the number of bytes of the file.
         """
         raise NotImplementedError
+
+
+def not_in_order(path: str) -> CorpusError:
+    """Return the error for an input whose format is not read from its start to its end, as this one has to be."""
+    what = "standard input" if path == "-" else f"the input `{path}`"
+    return CorpusError(
+        f"{what} has a format that is read at any position, so it cannot be a pipe, and not compressed as a whole; expected "
+        "a plain file: write it to one, such as with `cat` or `gzip -dc`, and give its path"
+    )
 
 
 class LineFormat(InputFormat):

@@ -22,9 +22,6 @@ HEAD_BYTES = 4096
 _READ_BYTES = 1 << 17
 """Bytes of a compressed file that are read and decompressed at a time."""
 
-_SPILL_BYTES = 16 << 20
-"""Size up to which a copy of an input stays in memory, and bytes that are copied at a time."""
-
 _REMOTE_BLOCK = 8 << 20
 """Bytes of a remote file that are requested at a time."""
 
@@ -196,31 +193,6 @@ class InputStream(_Peekable):
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
-
-
-@contextmanager
-def spilled(stream: InputStream) -> Iterator[BinaryIO]:
-    """Copy an input to a temporary file, for formats that are read at any position; it has no name, and vanishes at the end.
-
-    Raises
-    ------
-    CorpusError
-        If there is no space for it.
-    """
-    import tempfile  # not at the top: it takes 2 ms, and few inputs need it
-
-    with tempfile.SpooledTemporaryFile(max_size=_SPILL_BYTES) as file:
-        try:
-            while data := stream.read(_SPILL_BYTES):
-                file.write(data)
-        except OSError as error:
-            raise CorpusError(
-                f"cannot copy the input `{stream.path}` to `{tempfile.gettempdir()}`: {error.strerror or error}; expected "
-                "space for it, decompressed, since its format is not read from its start to its end: set `TMPDIR` to another "
-                "folder, or give an uncompressed file"
-            ) from error
-        file.seek(0)
-        yield file  # type: ignore[misc]
 
 
 def open_compressed(read_raw: Callable[[int], bytes], compression: str, path: str) -> Callable[[int], bytes]:

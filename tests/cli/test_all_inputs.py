@@ -15,7 +15,7 @@ import bpejit
 pytestmark = pytest.mark.compiled
 
 DOCUMENTS = ["it's 2026, isn't it?", "", "two\nlines", "a <|endoftext|> in the text", "é 日本" * 3]
-FORMS = ["a.jsonl", "a.jsonl.gz", "one group.parquet", "a.parquet.gz", "file.arrow", "stream", "file.arrow.zst"]
+FORMS = ["a.jsonl", "a.jsonl.gz", "one group.parquet", "file.arrow", "stream", "stream.arrow.zst"]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import json
@@ -148,13 +147,8 @@ def test_special_tokens_in_records_are_text(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1" + bytes(50), "cannot read the input .* expected a complete Parquet file"),
         ("a.parquet", b"plain text", "expected a complete Parquet file"),
         ("a.arrow", b"ARROW1\0\0" + bytes(50), "expected a complete Arrow file"),
-        ("a.arrow.gz", gzip.compress(b"ARROW1\0\0" + bytes(50), mtime=0), "expected a complete Arrow file"),
-        ("a.parquet.zst", zstandard.compress(b"PAR1" + bytes(5000))[:-5], "is not valid zstd data"),
-        (
-            "a.parquet.gz",
-            gzip.compress(b"PAR1" + bytes(50), mtime=0),
-            "cannot read the input .* expected a complete Parquet file",
-        ),
+        ("a.arrow.gz", gzip.compress(b"ARROW1\0\0" + bytes(50), mtime=0), "read at any position.* expected a plain file"),
+        ("a.parquet.gz", gzip.compress(b"PAR1" + bytes(50), mtime=0), "read at any position.* expected a plain file"),
     ],
 )
 def test_damaged_inputs(name: str, data: bytes, message: str, tmp_path: Path) -> None:
@@ -343,12 +337,8 @@ def test_json_lines_on_standard_input(size: int, tmp_path: Path) -> None:
         assert tokenizer.decode(bpejit.open_tokens(tmp_path / "out").ids) == "a" * size + "b"
 
 
-@pytest.mark.parametrize(
-    "name", ["one group.parquet", "small groups.parquet", "file.arrow", "stream", "a.parquet.gz", "a.jsonl.gz"]
-)
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_records_from_a_pipe(name: str, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpejit.corpus.input_streams._SPILL_BYTES", 1 << 20 if in_memory else 1000)
+@pytest.mark.parametrize("name", ["stream", "stream.arrow.zst", "a.jsonl.gz"])
+def test_records_from_a_pipe(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [f"document {number} " * (number % 40) for number in range(100)]
     path, _ = write_form(tmp_path, name, documents)
     read_end, write_end = os.pipe()
@@ -367,20 +357,17 @@ def _fill(descriptor: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.BytesIO):
-        def write(self, data: object) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    path, _ = write_form(tmp_path, "a.parquet.gz", ["text"])
-    monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Full())
-    with pytest.raises(CorpusError, match=r"cannot copy the input .*No space left on device; expected space for it"):
-        bpejit.count(path)
+@pytest.mark.parametrize("name", ["one group.parquet", "file.arrow"])
+def test_formats_that_pipes_cannot_have(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = write_form(tmp_path, name, ["text"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    with pytest.raises(CorpusError, match=r"standard input has a format that is read at any position.* a plain file"):
+        bpejit.count("-")
 
 
-@pytest.mark.parametrize("name", ["a.parquet.gz", "file.arrow.zst", "a.parquet"])
+@pytest.mark.parametrize("name", ["stream.arrow.zst", "one group.parquet"])
 def test_columns_of_compressed_inputs(name: str, tmp_path: Path) -> None:
-    path, _ = write_form(tmp_path, name if name != "a.parquet" else "one group.parquet", ["one", "", "two"])
+    path, _ = write_form(tmp_path, name, ["one", "", "two"])
     tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [])
     tokenizer.encode_files(path, tmp_path / "o.parquet", format="parquet", keep_columns=["id"])
     assert pyarrow.parquet.read_table(tmp_path / "o.parquet")["id"].to_pylist() == [0, 1, 2]
@@ -409,15 +396,9 @@ def repeated(kind: str, path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "dictionaries in parquet", "struct", "arrow"])
-@pytest.mark.parametrize("compressed", [False, True])
-def test_repeated_values_are_decoded_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, compressed: bool
-) -> None:
+def test_repeated_values_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     path = tmp_path / ("a.arrow" if kind == "arrow" else "a.parquet")
     options = repeated(kind, path)
-    if compressed:
-        path.with_suffix(f"{path.suffix}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path = path.with_suffix(f"{path.suffix}.gz")
     limit = 100_000
     sizes = []
     original = text_columns._as_arrays
