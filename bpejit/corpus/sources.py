@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from bpejit import arguments
-from bpejit.corpus.blocks import Skipped
+from bpejit.corpus.blocks import AnyChunk, Skipped
 from bpejit.corpus.contents import Contents, has_controls
 from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, find_paths, find_remote, records_of_folder
 from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream, open_input, open_raw, unreadable
@@ -140,6 +140,14 @@ class Source:
             if self.path != STANDARD_INPUT:
                 file.close()
             raise
+
+    def record_chunks(self, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield the chunks of an input that consists of records, of about this size."""
+        if self.is_stream:
+            with self.open_stream() as stream:
+                yield from load_format(stream.input_format).stream_chunks(stream, self, chunk_bytes)
+        else:
+            yield from load_format(self.input_format).chunks(self, chunk_bytes)
 
 
 def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Source]:

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_256,
-    "package lines of code": 44_072,
-    "package tokens": 430_212,
+    "package lines": 72_173,
+    "package lines of code": 44_016,
+    "package tokens": 429_584,
     "tokens in a line of code": 9.82,
     "package modules": 330,
     "cli lines": 4_158,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, lengths_of, ranges_of, starts_of
-from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, Skipped, SkippedRecord
 from bpejit.corpus.input_streams import read_range
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
@@ -110,6 +110,11 @@ def texts_from_documents(data: bytes, ends: Array) -> FeatureTexts:
     return FeatureTexts(lines, ends + np.arange(ends.size))
 
 
+def texts_of_block(block: Block) -> FeatureTexts:
+    """Return the documents of a block."""
+    return texts_from_documents(block.text[: block.cut].tobytes(), block.stops)
+
+
 def terminated(lines: bytes) -> bytes:
     """Return lines, of which the last one may lack its line break, with one at the end of each."""
     return lines if not lines or lines.endswith(b"\n") else lines + b"\n"
@@ -140,8 +145,6 @@ class Layout:
         The field of each feature, for `RECORDS`.
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
-    paired : bool
-        Whether the samples are paired with those of another input: empty ones stay, and a malformed record is an error.
     chunk_bytes : int
         Size of the lines of a chunk. It affects which examples go to which shard.
     """
@@ -150,7 +153,6 @@ class Layout:
     form: str = LINES
     fields: tuple[str, ...] = ()
     strict: bool = False
-    paired: bool = False
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -219,8 +221,8 @@ def read_line_ranges(
         The number of the first line, from 1; by default the lines before it are counted if a message needs it.
     """
     blocks = [read_range(path, start, stop - start) for path, start, stop in zip(paths, starts, stops, strict=True)]
-    # As published, tags are removed if the names of all files end in "sgm"; those of other pairs may be in other lines.
-    tagged = not layout.paired and all(path.endswith("sgm") for path in paths)
+    # As published, tags are removed if the names of all files end in "sgm".
+    tagged = all(path.endswith("sgm") for path in paths)
     return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]), tagged)
 
 
@@ -259,14 +261,10 @@ def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkRead
     """Return samples with a single text, which are the documents of a chunk of Parquet or Arrow."""
     block = chunk.read(reader)
     (name,) = layout.names
-    if block.ends is None:
-        raise TypeError(f"`{path}` has no documents")
-    texts = texts_from_documents(block.text[: block.cut].tobytes(), block.ends)
+    texts = texts_of_block(block)
     first = getattr(chunk, "first_row", None)
     known = first is not None and not block.skipped
     skips = _Skips(path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
-    if layout.paired and block.skipped:
-        raise unpaired(block.skipped.first[0])
     found = skips.without_empty({name: texts}, np.arange(len(texts)))
     found.skipped = block.skipped + found.skipped
     return found
@@ -301,14 +299,6 @@ def read_texts(
     return skips.without_empty(texts, np.arange(sizes[0]), ready)
 
 
-def unpaired(record: SkippedRecord) -> CorpusError:
-    """Return the error for a record without a text that is paired with a text of another input or column."""
-    return CorpusError(
-        f"{record}; expected a text in each, since texts are paired by their number: add the text, or remove the record and "
-        "the text that it is paired with"
-    )
-
-
 def all_skipped(skipped: Skipped) -> CorpusError:
     """Return the error for inputs without a complete sample."""
     return CorpusError(
@@ -337,8 +327,6 @@ class _Skips:
 
     def add(self, index: int, reason: str) -> None:
         """Skip a sample, or raise CorpusError if samples are not skipped."""
-        if self._layout.paired:
-            raise unpaired(self._record(index, reason))
         if self._layout.strict:
             raise CorpusError(
                 f"{self._record(index, reason)}; expected a complete sample there: correct it, or leave out `strict=True` to "
@@ -355,9 +343,8 @@ class _Skips:
         self, texts: dict[str, FeatureTexts], indices: Array, ready: Examples = MappingProxyType({})
     ) -> SampleBlock:
         """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
-        finds_empty = not self._layout.paired or self._layout.form == RECORDS
-        empty = {name: some.is_empty() for name, some in texts.items() if finds_empty}
-        wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, bool)
+        empty = {name: some.is_empty() for name, some in texts.items()}
+        wrong = np.logical_or.reduce(list(empty.values()))
         if wrong.any():
             for at in np.flatnonzero(wrong).tolist():
                 names = [name for name in texts if empty[name][at]]

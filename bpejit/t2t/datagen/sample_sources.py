@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, repeat
@@ -31,8 +31,11 @@ from bpejit.t2t.datagen.sample_reading import (
     read_line_ranges,
     read_lines_in_memory,
     read_texts,
+    texts_from_lines,
     texts_from_list,
+    texts_of_block,
 )
+from bpejit.t2t.subword_files import strip_lines
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
@@ -149,14 +152,8 @@ def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
 
 def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     """Yield rows of Parquet or Arrow with a single text."""
-    with ExitStack() as stack:
-        stack.enter_context(_naming_keys())
-        if source.is_stream:
-            stream = stack.enter_context(source.open_stream())
-            chunks = load_format(stream.input_format).stream_chunks(stream, source, layout.chunk_bytes)
-        else:
-            chunks = load_format(source.input_format).chunks(source, layout.chunk_bytes)
-        for chunk in chunks:
+    with _naming_keys():
+        for chunk in source.record_chunks(layout.chunk_bytes):
             n_read = int(getattr(chunk, "n_read", 0) or 0)
             yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, chunk.data)
 
@@ -227,12 +224,16 @@ def _naming_keys() -> Iterator[None]:
 def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
     """Yield the texts of one feature, empty lines included, and the bytes read for each block."""
     reader = ChunkReader()
-    paired = replace(layout, names=("text",), form=LINES, paired=True)
-    if isinstance(load_format(source.input_format), JsonLines):
-        paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
-    for chunks, _ in _plan_sources((source,), paired, 1 << 62):
-        for chunk in chunks():
-            yield chunk.read(reader).texts["text"], chunk.n_read
+    with _naming_keys():
+        for chunk in source.record_chunks(layout.chunk_bytes):
+            block = chunk.read(reader)
+            if block.skipped:
+                raise CorpusError(
+                    f"{block.skipped.first[0]}; expected a text in each, since texts are paired by their number: add the text, "
+                    "or remove the record and the text that it is paired with"
+                )
+            texts = texts_of_block(block)
+            yield texts_from_lines(strip_lines(texts.lines)) if source.input_format == TEXT else texts, block.n_read
 
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
