@@ -448,14 +448,6 @@ class Encoder(Decoder):
         text, n_bytes = padded_text(data)
         return self.encode_chunk(text, cut, n_bytes, False, workspace, splitter).copy()
 
-    def encode_spans(self, text: Array, start: int, ends: Array, workspace: Workspace) -> Array:
-        """Return the ids of spans of a padded text that begin at a position."""
-        if not ends.size:
-            return np.empty(0, np.uint32)
-        workspace.progress[pretoken_cache.N_OUT] = 0
-        workspace.chunk_out = self.runner.run_spans(workspace, text[start:], ends - np.uint32(start), workspace.chunk_out)
-        return self.runner.finished(workspace, workspace.chunk_out).copy()
-
     def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
         """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.
 

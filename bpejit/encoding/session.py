@@ -20,7 +20,6 @@ from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.kernel_runner import AnySplitter
-from bpejit.encoding.long_tail import LONG_TAIL_BYTES, Appended, LongTail
 from bpejit.encoding.restarts import ahead_of, find_last_restart, find_restart, reach_of
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import OptionError, UnsupportedError
@@ -28,6 +27,25 @@ from bpejit.splitting import Splitter
 
 BLOCK_BYTES = 1 << 11
 """Bytes of a block, unless there is no restart. A change encodes one or two of them; the objects of one take some 300 bytes."""
+
+
+LONG_TAIL_BYTES = 1 << 12
+"""Bytes of a tail from which on each continuation looks for a restart in it."""
+
+
+class Appended(NamedTuple):
+    """What an appended text does to the ids of a session.
+
+    Parameters
+    ----------
+    kept : int
+        How many of the ids before stay; those after them are replaced.
+    ids : uint32 [tokens]
+        The ids that follow them now.
+    """
+
+    kept: int
+    ids: Array
 
 
 class Edited(NamedTuple):
@@ -148,7 +166,6 @@ class Session:
         self._recent: list[_Block] = []  # what has been appended since the last block
         self._n_recent = 0
         self._tail = _NOTHING
-        self._long: LongTail | None = None
         self._turn, self.fallbacks = _Turn(), 0
         self._replace(0, 1, self._data(text), 0)
 
@@ -160,25 +177,21 @@ class Session:
     def ids(self) -> Array:
         """The ids of the text, as uint32 [tokens]: a new array."""
         self._settle()
-        return np.concatenate([self._kept, *(block.ids for block in self._blocks), self._tail_ids])
+        return np.concatenate([self._kept, *(block.ids for block in self._blocks), self._tail.ids])
 
     @property
     def text(self) -> str | bytes:
         """The text: a str or bytes, as it was given."""
         self._settle()
-        data = b"".join([self._before, *(block.data for block in self._blocks), self._tail_data])
+        data = b"".join([self._before, *(block.data for block in self._blocks), self._tail.data])
         return data.decode() if self._is_text else data
 
     def stable_prefix(self) -> Array:
         """Return the ids that no continuation of the text can change, as uint32 [tokens]."""
         with self._turn, self._codec.workspace() as workspace:
             self._settle()
-            if self._long is not None:
-                stable = self._long.ids[: self._long.n_stable]
-            else:
-                splitter = self._splitter if self._length or self._before else self._first
-                stream = EncodeStream(self._encoder.runner, splitter, workspace, grows=True)
-                stable = stream.feed(self._tail.data)
+            splitter = self._splitter if self._length or self._before else self._first
+            stable = EncodeStream(self._encoder.runner, splitter, workspace, grows=True).feed(self._tail.data)
             return np.concatenate([self._kept, *(block.ids for block in self._blocks), stable])
 
     def fork(self) -> Session:
@@ -189,7 +202,6 @@ class Session:
             vars(other).update(vars(self))
             other._blocks, other._sizes, other._turn = self._blocks.copy(), self._sizes, _Turn()
             other._recent = []
-            other._long = None if self._long is None else self._long.copy()
             return other
 
     def append(self, text: str | bytes) -> Appended:
@@ -210,14 +222,12 @@ class Session:
         with self._turn:
             data = self._data(text)
             if not data:
-                return Appended(self._kept.size + self._n_ids + self._tail_ids.size, _NOTHING.ids)
-            if self._long is None and len(self._tail.data) < LONG_TAIL_BYTES and len(data) <= BLOCK_BYTES:
+                return Appended(self._kept.size + self._n_ids + self._tail.ids.size, _NOTHING.ids)
+            if len(self._tail.data) < LONG_TAIL_BYTES and len(data) <= BLOCK_BYTES:
                 return self._append_short(data)
             self._settle()
-            change = self._continue(data)
-            if change is None:
-                n_blocks, tail = len(self._blocks), self._tail_data
-                change = self._replace(n_blocks, n_blocks + 1, tail + data, len(tail), appends=True)
+            n_blocks, tail = len(self._blocks), self._tail.data
+            change = self._replace(n_blocks, n_blocks + 1, tail + data, len(tail), appends=True)
             return Appended(change.start, change.ids)
 
     def edit(self, start: int, stop: int, text: str | bytes) -> Edited:
@@ -251,17 +261,9 @@ class Session:
             last = int(np.searchsorted(begins, high + self._reach))
             old = b"".join(block.data for block in self._blocks[first:last])
             if last > len(self._blocks):
-                old += self._tail_data
+                old += self._tail.data
             low, high = low - int(begins[first]), high - int(begins[first])
             return self._replace(first, last, old[:low] + data + old[high:], len(old) - (high - low))
-
-    @property
-    def _tail_data(self) -> bytes:
-        return self._tail.data if self._long is None else self._long.last(self._long.n_bytes)
-
-    @property
-    def _tail_ids(self) -> Array:
-        return self._tail.ids if self._long is None else self._long.ids
 
     def _data(self, text: str | bytes) -> bytes:
         """Return a text that is added, in UTF-8."""
@@ -282,7 +284,7 @@ class Session:
         """Return a position in bytes; `ends` are the sums of the sizes of the blocks."""
         index = int(np.searchsorted(ends[:, 1], position, side="right"))
         n_bytes, length = ends[index - 1, :2].tolist() if index else (0, 0)
-        data = self._blocks[index].data if index < len(self._blocks) else self._tail_data
+        data = self._blocks[index].data if index < len(self._blocks) else self._tail.data
         rest = position - length
         if self._is_text and not data.isascii():
             rest = len(data.decode()[:rest].encode())
@@ -316,29 +318,6 @@ class Session:
             self._sizes = np.concatenate([self._sizes, [[len(block.data), block.length, block.ids.size]]])
             self._recent, self._n_recent = [], 0
 
-    def _continue(self, data: bytes) -> Edited | None:
-        """Continue a long tail; return None if there is none, or if a restart is in the new text."""
-        splitter, long = self._splitter, self._long
-        if long is None and len(self._tail.data) >= LONG_TAIL_BYTES:
-            long = LongTail.of(self._encoder, splitter)
-        if long is None:
-            return None
-        with self._codec.workspace() as workspace:
-            if not long.n_bytes:
-                long.extend(self._tail.data, workspace)
-            known = long.last(2 * self._reach)
-            window = known + data
-            low = max(len(known) - self._reach, 1)
-            if find_last_restart(splitter, window, low, len(window) - self._reach + 1) >= 0:
-                return None
-            kept, ids = long.extend(data, workspace)
-        self._checked(ids)
-        start = self._kept.size + self._n_ids
-        change = Edited(start + kept, start + self._tail_ids.size, ids)
-        self._long = long
-        self._tail = _Block(b"", self._tail.length + self._length_of(data), ids[:0])
-        return change
-
     def _replace(self, first: int, last: int, data: bytes, unchanged: int, *, appends: bool = False) -> Edited:
         """Replace the blocks from `first` to `last` by a text, of which some bytes are not new; the tail is a last block.
 
@@ -350,14 +329,14 @@ class Session:
             blocks = self._encoded(data, None if is_last else self._following(last), splitter, workspace)
         old = [block.ids for block in self._blocks[first:last]]
         start = self._kept.size + (self._n_ids if first == len(self._blocks) else int(self._sizes[:first, 2].sum()))
-        replaced, ids = join_blocks([*old, self._tail_ids] if is_last else old), join_blocks([block.ids for block in blocks])
+        replaced, ids = join_blocks([*old, self._tail.ids] if is_last else old), join_blocks([block.ids for block in blocks])
         same = _common(replaced, ids)
         after = 0 if appends else _common(replaced[same:][::-1], ids[same:][::-1])
         change = Edited(start + same, start + replaced.size - after, ids[same : ids.size - after])
         self._checked(change.ids)
         self.fallbacks += unchanged > LONG_TAIL_BYTES + 3 * BLOCK_BYTES + 4 * self._reach
         if is_last:
-            self._tail, self._long = blocks.pop(), None
+            self._tail = blocks.pop()
         self._blocks[first:last] = blocks
         sizes = np.array([(len(block.data), block.length, block.ids.size) for block in blocks], np.int64).reshape(-1, 3)
         _, length, n_ids = (sizes.sum(axis=0) - self._sizes[first:last].sum(axis=0)).tolist()
@@ -373,7 +352,7 @@ class Session:
             data += block.data
             if len(data) >= self._reach:
                 return data[: self._reach]
-        return (data + self._tail_data)[: self._reach]
+        return (data + self._tail.data)[: self._reach]
 
     def _encoded(self, data: bytes, following: bytes | None, splitter: AnySplitter, workspace: Workspace) -> list[_Block]:
         """Return a text in blocks; without text that follows, the last one is the tail. `splitter` is for the first one."""

@@ -12,7 +12,7 @@ import pytest
 
 import bpejit
 from bpejit.arrays import Array
-from bpejit.encoding import long_tail, session as sessions
+from bpejit.encoding import session as sessions
 from bpejit.encoding.session import Session
 from helpers.huggingface import COMPONENTS, NORMALIZERS, PRE_TOKENIZERS, added_token, tokenizer_json
 
@@ -76,8 +76,6 @@ def small_sessions(generator: random.Random) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "BLOCK_BYTES", generator.choice([1, 7, 30, 200, 2048]))
         patch.setattr(sessions, "LONG_TAIL_BYTES", generator.choice([1, 8, 64, 4096]))
-        patch.setattr(long_tail, "_OVERLAP_BYTES", generator.choice([1, 3, 20, 256]))
-        patch.setattr(long_tail, "_LONG_PRETOKEN_BYTES", generator.choice([30, 50, 2048]))
         yield
 
 

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 72_173,
-    "package lines of code": 44_016,
-    "package tokens": 429_584,
+    "package lines": 71_985,
+    "package lines of code": 43_881,
+    "package tokens": 427_917,
     "tokens in a line of code": 9.82,
-    "package modules": 330,
+    "package modules": 329,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,
