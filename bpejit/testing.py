@@ -29,9 +29,10 @@ from bpejit.errors import BpejitError, CorpusError, OutputError, TokenFileError,
 from bpejit.t2t.example_arrays import write_examples
 from bpejit.t2t.record_formats import registry as record_formats
 from bpejit.t2t.record_formats.registry import RecordFormat
-from bpejit.tokenfiles.base import TokenFileFormat, TokenReader
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.conversion import convert_tokens
 from bpejit.tokenfiles.opening import open_tokens, recognized_format
+from bpejit.tokenfiles.readers import TokenReader
 from bpejit.tokenizer import Tokenizer
 
 _END = "<|endoftext|>"

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from bpejit.inspection.token_rows import ShownText
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.progress_bar import Progress
-    from bpejit.tokenfiles.base import TokenPaths
+    from bpejit.tokenfiles.readers import TokenPaths
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 

@@ -19,8 +19,8 @@ from bpejit.engines import count_cpus
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output, opened_output
-from bpejit.tokenfiles.base import TokenPaths, TokenReader
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
+from bpejit.tokenfiles.readers import TokenPaths, TokenReader
 
 _LEAST_BYTES = 1 << 17
 """Bytes of a first block for which a thread is started, which takes as long as writing them."""

@@ -25,8 +25,7 @@ from bpejit.jobs.spools import SinkOptions, SpoolRecord, SpoolSink, ids_path, re
 from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.progress_bar import Progress
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.templates import MappedFormat
+from bpejit.tokenfiles.base import MappedFormat, TokenFileFormat
 
 LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""

@@ -26,9 +26,9 @@ from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, r
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import file_sha256
 from bpejit.storage.temporary import remove, sync_file
+from bpejit.tokenfiles.base import MappedFormat
 from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.templates import MappedFormat
 
 _COMPLETE = "complete"
 

@@ -24,8 +24,8 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, opened_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
-from bpejit.tokenfiles.base import TokenPaths, TokenSource
 from bpejit.tokenfiles.opening import check_token_outputs, output_format, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.readers import TokenPaths, TokenSource
 
 BLOCK_BYTES = 4 << 20
 """Size of a block of whole lines. A longer line is a block of its own."""

@@ -21,10 +21,10 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
-from bpejit.tokenfiles.base import TokenStream
+from bpejit.tokenfiles.base import FileLayout, MappedFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, BIN_FORMAT, DTYPES, Description, Dtypes, description_path
 from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, map_npy, npy_header
-from bpejit.tokenfiles.templates import FileLayout, MappedFormat
+from bpejit.tokenfiles.readers import TokenStream
 
 
 class NpyFormat(MappedFormat):

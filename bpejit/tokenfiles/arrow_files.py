@@ -21,10 +21,10 @@ from bpejit.arrays import Array, distinct
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
+from bpejit.tokenfiles.base import DescribedFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import BATCH_ROWS, COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
-from bpejit.tokenfiles.templates import DescribedFormat
 
 LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
 """The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""

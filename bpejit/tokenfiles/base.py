@@ -1,305 +1,49 @@
-"""The interface of token file formats."""
+"""The interface of token file formats, and templates: for files with a description, and for ids that are one array in a file.
+
+A format of the last kind, whose files are mapped into memory, states where the ids begin, its header, what it reads before the
+ids, and how the borders of documents are stored; the template writes, opens and checks its files. A job writes ids into a file
+with space for the header, and `write_others` makes a token file of it, so that ids are written once.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, overload
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.progress_bar import Progress, showing_progress
-from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.description import END_DTYPE, Description, Dtypes, description_path
-
-if TYPE_CHECKING:
-    from bpejit.tokenfiles.file_writer import TokenFileWriter
-
-BLOCK_TOKENS = 1 << 20
-"""Default number of tokens per block."""
-
-
-@dataclass(frozen=True)
-class TokenStream:
-    """Ids that are read once, in order, from a stream such as standard input.
-
-    Parameters
-    ----------
-    dtype : str
-    read : callable
-        `read(size)` yields the ids as arrays, from about `size` ids read at a time.
-    n_tokens : None
-        The number of ids is known only at the end.
-    """
-
-    dtype: str
-    read: Callable[[int], Iterator[Array]]
-    n_tokens: int | None = field(default=None, init=False)
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`].
-
-        Raises
-        ------
-        TokenFileError
-            If the stream cannot be read, or contains anything but whole ids.
-        """
-        try:
-            for ids in self.read(size):
-                yield from (ids[start : start + size].astype(np.uint32) for start in range(0, ids.size, size))
-        except OSError as cause:
-            raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
-
-
-class TokenReader(ABC):
-    """One or several open token files: a read-only sequence of ids, and of documents if their borders are stored.
-
-    Properties that the files do not store are None.
-
-    Attributes
-    ----------
-    path : Path
-        The main file, or what names several files.
-    description : Description or None
-    dtype : str
-        The name of the dtype of the ids.
-    format : str
-        The name of the format.
-    """
-
-    path: Path
-    description: Description | None
-    dtype: str
-    format: str
-
-    @property
-    def files(self) -> Sequence[tuple[Path, Description | None]]:
-        """The main files, in order, each with its description."""
-        return [(self.path, self.description)]
-
-    def _described(self, name: str, combine: Callable[[list[Any]], Any]) -> Any:
-        """Return what `combine` makes of a field of all descriptions, or None if it is not known for a file."""
-        values = [getattr(description, name, None) for _, description in self.files]
-        return None if None in values else combine(values)
-
-    @property
-    @abstractmethod
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids as a read-only array, mapped into memory if the format allows it, and otherwise read."""
-
-    @property
-    @abstractmethod
-    def n_tokens(self) -> int:
-        """The number of ids."""
-
-    @property
-    @abstractmethod
-    def n_documents(self) -> int | None:
-        """The number of documents; None if the borders of documents are not stored."""
-
-    @property
-    def bytes_read(self) -> int | None:
-        """The number of bytes of text that the ids encode."""
-        return self._described("bytes_read", sum)  # type: ignore[no-any-return]
-
-    @property
-    def vocab_size(self) -> int | None:
-        """One more than the largest id of the tokenizer."""
-        return self._described("vocab_size", max)  # type: ignore[no-any-return]
-
-    @property
-    def tokenizer_sha256(self) -> str | None:
-        """The hash of the tokenizer (`Model.sha256`)."""
-        return self._described("tokenizer_sha256", max)  # type: ignore[no-any-return]
-
-    @property
-    def ids_sha256(self) -> str | None:
-        """The hash of the ids, as little-endian integers of `dtype`; None for several files, which have one each."""
-        return self._described("ids_sha256", lambda hashes: hashes[0] if len(hashes) == 1 else None)  # type: ignore[no-any-return]
-
-    @property
-    def has_hashes(self) -> bool:
-        """Whether the ids of all files can be verified."""
-        return self._described("ids_sha256", len) is not None
-
-    def __len__(self) -> int:
-        """Return the number of ids."""
-        return self.n_tokens
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Array: ...
-
-    def __getitem__(self, index: int | slice) -> int | Array:
-        """Return one id, or a read-only array of consecutive ids."""
-        if isinstance(index, slice):
-            return self._slice(index)
-        number = operator.index(index)
-        n_tokens = self.n_tokens
-        if not -n_tokens <= number < n_tokens:
-            raise IndexError(f"there is no id at {number}; expected -{n_tokens} to {n_tokens - 1}: check `n_tokens`")
-        number %= n_tokens
-        return int(self._slice(slice(number, number + 1))[0])
-
-    @abstractmethod
-    def _slice(self, index: slice) -> Array:
-        """Return some ids as a read-only array."""
-
-    @abstractmethod
-    def document(self, number: int) -> Array:
-        """Return the ids of a document as a read-only array.
-
-        Raises
-        ------
-        IndexError
-            If there is no document with this number; negative numbers count from the end.
-        TokenFileError
-            If the borders of documents are not stored, or are wrong.
-        """
-
-    @abstractmethod
-    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield all ids in order, in blocks of about `size`, each with the ends of the documents that end in it.
-
-        Yields
-        ------
-        ids : array of `dtype`
-        ends : int64 [documents], optional
-            Positions in `ids`; None if the borders of documents are not stored.
-
-        Raises
-        ------
-        TokenFileError
-            If the file cannot be read, became shorter after it was opened, or the borders of documents are wrong.
-        """
-
-    def _hashed_blocks(self) -> Iterator[tuple[Array, Array | None]]:
-        """Yield all ids like `document_blocks`, with the ends of which the description has a hash."""
-        return self.document_blocks()
-
-    @abstractmethod
-    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
-
-    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
-        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
-
-        Raises
-        ------
-        TokenFileError
-            If the file cannot be read, or became shorter after it was opened.
-        """
-        for ids in self.stored_blocks(size):
-            yield as_uint32(ids, self.path)
-
-    @showing_progress
-    def verify(self, *, progress: Progress | bool | None = None) -> None:
-        """Read the whole file and compare it with its description. `progress` is as for `bpejit.train`.
-
-        Raises
-        ------
-        TokenFileError
-            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
-            description has no hash of the ids, or the borders are wrong.
-        """
-        report = arguments.progress(progress)
-        description = self.description
-        described = description_path(self.path)
-        if description is None or description.ids_sha256 is None:
-            found = "does not exist" if description is None else "has no hash of the ids"
-            raise TokenFileError(
-                f"`{self.path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
-            )
-        of_ids = hashlib.sha256()
-        of_ends = hashlib.sha256()
-        largest = -1
-        smallest = done = 0
-        report("verify", done, self.n_tokens, "tokens")
-        for ids, ends in self._hashed_blocks():
-            of_ids.update(ids.data)
-            if ends is not None:
-                of_ends.update((ends + done).astype(END_DTYPE, copy=False).data)
-            largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
-            smallest = min(smallest, int(ids.min(initial=0)))
-            done += ids.size
-            report("verify", done, self.n_tokens, "tokens")
-        for what, found_hash, expected in (
-            ("ids", of_ids.hexdigest(), description.ids_sha256),
-            ("borders of documents", of_ends.hexdigest(), description.documents_sha256),
-        ):
-            if expected not in (None, found_hash):
-                raise TokenFileError(
-                    f"`{self.path}` does not match `{described}`: the SHA-256 of its {what} is {found_hash}; expected "
-                    f"{expected}: copy all files of the token file again, or encode the text again"
-                )
-        if largest >= description.vocab_size or smallest < 0:
-            raise TokenFileError(
-                f"`{self.path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in "
-                f"`{described}` is {description.vocab_size}; expected smaller ids: encode the text again"
-            )
-
-    def check(self, expected: Mapping[str, Any], source: str, action: str = "copy it again, or encode the text again") -> None:
-        """Raise TokenFileError if attributes differ from what `source` states, unless a number of documents is not known."""
-        for name, wanted in expected.items():
-            found = getattr(self, name)
-            if found != wanted and (name != "n_documents" or None not in (found, wanted)):
-                raise TokenFileError(f"`{self.path}`: {name} is {found}; expected {wanted}, as in {source}: {action}")
-
-    def _check_description(self) -> None:
-        """Compare dtype and numbers with the description."""
-        fields = self.description
-        if fields is not None:
-            expected = {"dtype": fields.dtype, "n_tokens": fields.tokens, "n_documents": fields.documents}
-            self.check(expected, f"`{description_path(self.path)}`")
-
-
-TokenSource = TokenReader | TokenStream
-"""Token ids that are read in order, by `blocks`."""
-
-
-TokenPaths = StrPath | Sequence[StrPath]
-"""A token file, a glob, the manifest of a job, or a list of these."""
-
-
-def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
-    """Return ids as a new array of uint32.
-
-    Raises
-    ------
-    TokenFileError
-        If an id is negative, or too large.
-    """
-    signed = ids.dtype.kind == "i"
-    if ids.size and ((signed and int(ids.min()) < 0) or (ids.dtype.itemsize == 8 and int(ids.max()) >> 32)):
-        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-        raise TokenFileError(
-            f"`{path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
-        )
-    return ids.astype(np.uint32)
-
-
-def document_number(number: int, n_documents: int) -> int:
-    """Return the number of a document from 0 up.
-
-    Raises
-    ------
-    IndexError
-        If there is no such document; negative numbers count from the end.
-    """
-    number = operator.index(number)
-    if not -n_documents <= number < n_documents:
-        raise IndexError(f"there is no document {number}; expected -{n_documents} to {n_documents - 1}: check `n_documents`")
-    return number % n_documents
+from bpejit.storage.files import StrPath, naming_output
+from bpejit.storage.temporary import sync_file
+from bpejit.tokenfiles.description import (
+    DTYPES,
+    END_DTYPE,
+    Description,
+    Dtypes,
+    check_description,
+    described_format,
+    description_path,
+    read_description,
+    write_description,
+)
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapping import (
+    Borders,
+    Output,
+    document_index_path,
+    map_ids,
+    read_document_index,
+    read_ends,
+    regular_size,
+    write_document_index,
+)
+from bpejit.tokenfiles.readers import MappedTokens, TokenReader, TokenSource
 
 
 class TokenFileFormat(ABC):
@@ -422,3 +166,259 @@ def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
             f"expected a dtype that holds every id: use `{list(dtypes)[-1]}` or `auto`"
         )
     return chosen
+
+
+class DescribedFormat(TokenFileFormat):
+    """A format whose files have a description.
+
+    Attributes
+    ----------
+    writer_type : type
+    magic : bytes
+        The first bytes of the files, by which they are recognized. Without, it is their suffix.
+    states_dtype : bool
+        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
+        description first.
+    streams : bool
+        Whether ids can be written to a stream, without a description.
+    """
+
+    writer_type: ClassVar[type[TokenFileWriter]]
+    magic: ClassVar[bytes] = b""
+    states_dtype: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+
+    def main_file(self, path: StrPath) -> StrPath:
+        """Return the file with the ids."""
+        return path
+
+    def border_files(self, path: StrPath) -> list[Path]:  # noqa: ARG002
+        """Return further files, with the borders of documents."""
+        return []
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the file with the ids, those with the borders of documents, and the description."""
+        main = self.main_file(path)
+        return [main, *self.border_files(main), description_path(main)]
+
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
+        return choose_dtype(self.dtypes, dtype, vocab_size)
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or is like one and has no description."""
+        found = described_format(self.main_file(path))
+        return self.is_like(path) if found is None else found == self.name
+
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file without a description may be one of this format."""
+        if not self.magic:
+            return Path(path).suffix == self.suffix
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(len(self.magic)) == self.magic
+        except OSError:
+            return False
+
+    def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
+        """Return a writer (see `TokenFileFormat.writer`), to which some formats give more options (see `token_writer`)."""
+        return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> TokenReader:
+        """Open a token file, checked against its description if there is one."""
+        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        if dtype is not None and not self.states_dtype:
+            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        fields = read_description(path)  # first, because it may complete or undo an interrupted run
+        size = regular_size(path)
+        if fields is not None:
+            asked = None if self.states_dtype else dtype
+            check_description(
+                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        return self.read(path, size, fields, dtype)
+
+    @abstractmethod
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
+        """Return an open token file, or raise TokenFileError.
+
+        Parameters
+        ----------
+        path : Path
+            The file with the ids.
+        size : int
+            Of this file, in bytes.
+        fields : Description, optional
+            Its description.
+        dtype : str, optional
+            The dtype that is expected.
+        """
+
+
+class FileLayout(NamedTuple):
+    """What a file contains besides ids.
+
+    Parameters
+    ----------
+    dtype : np.dtype
+        Of the ids.
+    position : int
+        Of the first id in the file, in bytes.
+    n_tokens : int, optional
+        The number of ids that the file states.
+    stated_in : str
+        Where the dtype and the number are stated, for messages.
+    borders : Borders, optional
+        The borders of documents, if they were read for the dtype.
+    """
+
+    dtype: np.dtype[Any]
+    position: int = 0
+    n_tokens: int | None = None
+    stated_in: str = "its header"
+    borders: Borders | None = None
+
+
+Ends = Callable[[], Iterator[Array]]
+"""Yields the ends of all documents in blocks, int64, as positions in the token file; the last is the number of ids."""
+
+
+class MappedWriter(TokenFileWriter):
+    """Write a token file in a format with one array of ids."""
+
+    form: MappedFormat
+    _ends: BinaryIO | None = None
+
+    def _begin(self) -> None:
+        self._data.write(bytes(self.form.ids_position))
+        if self._has_documents:
+            import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
+
+            with naming_output(self._name, always=True):
+                self._ends = tempfile.TemporaryFile(dir=Path(self._name).absolute().parent)  # noqa: SIM115 - closed at the end
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        self.form.check_size(self.n_tokens)
+        super()._append(ids, ends)
+        if self._ends is not None and ends is not None:
+            with naming_output(self._name, always=True):
+                self._ends.write(ends.astype(END_DTYPE, copy=False).data)
+
+    def _finish(self) -> None:
+        fields = self._fields()
+        if self._ends is not None:
+            with naming_output(self._name, always=True), self._ends as file:
+                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
+        if self.form.ids_position:
+            self._data.write_at_start(self.form.header(fields))
+
+    def _abandon(self) -> None:
+        if self._ends is not None:
+            self._ends.close()
+
+
+class MappedFormat(DescribedFormat):
+    """A format whose ids are one array; by default without a header, and with a document index beside the file.
+
+    Attributes
+    ----------
+    ids_position : int
+        Bytes before the ids that the format writes.
+    states_dtype : bool
+        Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
+    """
+
+    ids_position: ClassVar[int] = 0
+    states_dtype = True
+    writer_type = MappedWriter
+
+    @abstractmethod
+    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
+        """Read what a file contains besides ids.
+
+        Parameters
+        ----------
+        path : Path
+        size : int
+            Of the file, in bytes.
+        dtype : str, optional
+            That of the description, or the one that was given.
+
+        Raises
+        ------
+        TokenFileError
+        """
+
+    def header(self, fields: Description) -> bytes:  # noqa: ARG002
+        """Return the first `ids_position` bytes of a file.
+
+        Raises
+        ------
+        TokenFileError
+            If the format cannot store so many ids.
+        """
+        return b""
+
+    def check_size(self, n_tokens: int) -> None:
+        """Raise TokenFileError if the format cannot store so many ids; called while they are written."""
+
+    def border_files(self, path: StrPath) -> list[Path]:
+        """Return the files with the borders of documents."""
+        return [document_index_path(path)]
+
+    def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
+        """Write the borders of documents into empty files."""
+        write_document_index(files[0], fields.documents or 0, ends())
+
+    def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
+        """Return the borders of documents; None if they are not stored.
+
+        A file with a description has a document index if the description has the number of documents.
+        """
+        index = document_index_path(path)
+        exists = index.exists() if fields is None else fields.documents is not None
+        return read_document_index(index, n_tokens) if exists else None
+
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
+        """Return an open token file."""
+        known = dtype if fields is None else fields.dtype
+        found = self.layout(path, size, known)
+        wanted = dtype if self.states_dtype else known
+        if wanted not in (None, found.dtype.name):
+            raise TokenFileError(
+                f"`{path}` contains ids of {found.dtype.name} according to {found.stated_in}; expected {wanted}: omit the dtype"
+            )
+        ids = map_ids(path, size, found.dtype, offset=found.position)
+        if found.n_tokens is not None:
+            MappedTokens(path, ids).check({"n_tokens": found.n_tokens}, found.stated_in)
+        borders = self.find_borders(path, fields, int(ids.size)) if found.borders is None else found.borders
+        return MappedTokens(path, ids, fields, borders)
+
+    def write_others(self, path: Path, fields: Description, ends: Path) -> None:
+        """Write the files of a token file of a job except that with the ids, and flush them to disk.
+
+        Parameters
+        ----------
+        path : Path
+            The token file.
+        fields : Description
+        ends : Path
+            The file with the ends of documents as int64 alone, which is read if `fields` has their number.
+
+        Raises
+        ------
+        TokenFileError, OSError
+        """
+        main = self.main_file(path)
+        with ExitStack() as stack:
+            # Not `replacing`: nothing reads these files before they get other names, or after an interruption.
+            borders = [] if fields.documents is None else self.border_files(main)
+            files = [stack.enter_context(file.open("wb")) for file in (*borders, description_path(main))]
+            if borders:
+                self.write_borders(files[:-1], fields, partial(read_ends, stack.enter_context(ends.open("rb"))))
+            files[-1].write(write_description(fields))
+            for file in files:
+                file.flush()
+                sync_file(file.fileno())

@@ -13,8 +13,8 @@ from bpejit.progress_bar import Progress, showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.base import TokenPaths
 from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
+from bpejit.tokenfiles.readers import TokenPaths
 
 
 @dataclass(frozen=True)

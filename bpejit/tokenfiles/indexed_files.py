@@ -24,10 +24,9 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
-from bpejit.tokenfiles.base import choose_dtype
+from bpejit.tokenfiles.base import Ends, FileLayout, MappedFormat, choose_dtype
 from bpejit.tokenfiles.description import ALL_DTYPES, DTYPES, Description, Dtypes
 from bpejit.tokenfiles.mapping import Borders, Output, map_ids, regular_size
-from bpejit.tokenfiles.templates import Ends, FileLayout, MappedFormat
 
 _MAGIC = b"MMIDIDX\x00\x00"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.arrays import Array
@@ -20,10 +19,9 @@ from bpejit.extras import import_extra
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenReader, document_number
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.mapping import Borders
-from bpejit.tokenfiles.templates import MappedTokens
+from bpejit.tokenfiles.readers import MappedTokens, TokenReader
 
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""
@@ -38,79 +36,7 @@ BATCH_ROWS = 1 << 10
 """Rows of other columns that are read at a time."""
 
 
-class DividedTokens(TokenReader):
-    """Ids that are in several parts, one after the other."""
-
-    _n_parts: int
-    _rows: Array | None
-    """The number of documents before each part, and of all, int64 [parts + 1]; None if a part does not store their borders."""
-
-    @property
-    @abstractmethod
-    def _starts(self) -> Array:
-        """The number of ids before each part, and of all, int64 [parts + 1]."""
-
-    @abstractmethod
-    def _part(self, number: int) -> TokenReader:
-        """Return a part."""
-
-    def _parts(self) -> Iterator[TokenReader]:
-        return map(self._part, range(self._n_parts))
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of ids."""
-        return int(self._starts[-1])
-
-    @property
-    def n_documents(self) -> int | None:
-        """The number of documents; None if a part does not store their borders."""
-        return None if self._rows is None else int(self._rows[-1])
-
-    @property
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids as a read-only array, which takes memory for all of them."""
-        return self[:]
-
-    def _slice(self, index: slice) -> Array:
-        wanted = range(*index.indices(self.n_tokens))
-        ascending = wanted if wanted.step > 0 else wanted[::-1]
-        step = ascending.step
-        parts: list[Array] = []
-        at = ascending.start
-        while at < ascending.stop:
-            number = int(np.searchsorted(self._starts, at, side="right")) - 1
-            begin, end = map(int, self._starts[number : number + 2])
-            part = self._part(number)
-            part.check({"n_tokens": end - begin}, f"`{self.path}`", "do not change files that are open")
-            parts.append(part[at - begin : ascending.stop - begin : step])
-            at += parts[-1].size * step
-        found = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, ALL_DTYPES[self.dtype]), *parts])
-        found.flags.writeable = False
-        return found if ascending is wanted else found[::-1]
-
-    def document(self, number: int) -> Array:
-        """Return the ids of a document."""
-        if self._rows is None:  # which is the error of a part
-            without = next(part for part in self._parts() if part.n_documents is None)
-            return without.document(number)
-        number = document_number(number, int(self._rows[-1]))
-        part = int(np.searchsorted(self._rows, number, side="right")) - 1
-        return self._part(part).document(number - int(self._rows[part]))
-
-    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield the blocks of all parts."""
-        for part in self._parts():
-            yield from part.stored_blocks(size)
-
-    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield the blocks of all parts, with the ends of documents unless a part does not store them."""
-        for part in self._parts():
-            for ids, ends in part.document_blocks(size):
-                yield ids, None if self._rows is None else ends
-
-
-class JoinedTokens(DividedTokens):
+class JoinedTokens(TokenReader):
     """Several token files as one sequence. Only `_MOST_OPEN` of them are open at a time.
 
     Parameters
@@ -157,13 +83,11 @@ class JoinedTokens(DividedTokens):
         """The main files, in order, each with its description."""
         return self._files
 
-    @cached_property
-    def _starts(self) -> Array:
-        sizes = [
+    def _part_sizes(self) -> list[int]:
+        return [
             self._part(number).n_tokens if description is None else description.tokens
             for number, (_, description) in enumerate(self._files)
         ]
-        return np.cumsum([0, *sizes], dtype=np.int64)
 
     def other_columns(self) -> ColumnRows | None:
         """Return the rows of the other columns, which have to be the same in all files; None if there are none."""
@@ -190,7 +114,7 @@ class JoinedTokens(DividedTokens):
             done += part.n_tokens
 
 
-class ListColumnTokens(DividedTokens):
+class ListColumnTokens(TokenReader):
     """An open token file with a column of lists, in groups of rows.
 
     Attributes
@@ -311,12 +235,10 @@ class ListColumnTokens(DividedTokens):
 
         return ColumnRows(plain, rows())
 
-    @cached_property
-    def _starts(self) -> Array:
-        """The position of the first id of each group, and the number of ids, int64 [groups + 1]."""
+    def _part_sizes(self) -> list[int]:
         if self._counts is None:  # another tool wrote the file, or the format does not store them
             self._counts = [part.n_tokens for part in self._parts()]
-        return np.cumsum([0, *self._counts], dtype=np.int64)
+        return self._counts
 
     def _part(self, number: int) -> TokenReader:
         if self._cached is None or self._cached[0] != number:

@@ -19,7 +19,8 @@ from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
 from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, is_device, is_standard_output, job_folder
 from bpejit.tokenfiles import DEFAULT_FORMAT, format_names, load_format
-from bpejit.tokenfiles.base import TokenFileFormat, TokenPaths, TokenReader, TokenSource
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.readers import TokenPaths, TokenReader, TokenSource
 
 if TYPE_CHECKING:
     from bpejit.storage.arrow_columns import ColumnRows

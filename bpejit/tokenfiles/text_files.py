@@ -11,11 +11,11 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import TokenStream
+from bpejit.tokenfiles.base import DescribedFormat
 from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import Borders
-from bpejit.tokenfiles.templates import DescribedFormat, MappedTokens
+from bpejit.tokenfiles.readers import MappedTokens, TokenStream
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""

@@ -34,7 +34,7 @@ from bpejit.options import chosen, takes
 from bpejit.progress_bar import Progress
 from bpejit.splitting.splitter import Splitter
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.base import TokenReader
+from bpejit.tokenfiles.readers import TokenReader
 from bpejit.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

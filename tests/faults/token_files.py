@@ -15,8 +15,8 @@ from helpers.token_files import byte_tokenizer, write_documents
 import bpejit
 from bpejit.errors import BpejitError
 from bpejit.tokenfiles import arrow_files, format_names, load_format
-from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.description import description_path
+from bpejit.tokenfiles.readers import TokenReader
 from tests.faults.area import WrongError
 from tests.faults.mutations import damage_bytes
 

@@ -21,9 +21,10 @@ from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs
 from bpejit.tokenfiles import format_descriptions, format_names, load_format, register, unregister
 from bpejit.tokenfiles.array_files import BinFormat
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
 from bpejit.tokenfiles.description import DTYPES
 from bpejit.tokenfiles.opening import format_of, recognized_format
+from bpejit.tokenfiles.readers import BLOCK_TOKENS
 
 TEXT = "low lower lowest <|endoftext|> é\n" * 20
 

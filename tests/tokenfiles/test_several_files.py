@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 from bpejit import convert_tokens, open_tokens
 from bpejit.errors import ArgumentTypeError, TokenFileError
 from bpejit.tokenfiles import format_names, list_readers, load_format
-from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import find_token_files
+from bpejit.tokenfiles.readers import TokenReader
 
 Documents = list[list[int]]
 
