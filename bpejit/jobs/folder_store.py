@@ -32,7 +32,7 @@ from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.jobs.store import CompleteParts, JobOutputs, Left, Store
 from bpejit.progress_bar import Progress
-from bpejit.storage.exchange import Exchange
+from bpejit.storage.exchange import exchange_files
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
 from bpejit.storage.temporary import hidden, remove
@@ -295,7 +295,7 @@ def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable
             for (file, _), target, link in zip(pairs, targets, links, strict=True):
                 _keep_mode(file, target)
                 _link(file, link)
-            Exchange(list(zip(links, targets, strict=True)), drop).run()
+            exchange_files(list(zip(links, targets, strict=True)), drop)
     except BaseException:
         remove_links(folder)
         raise

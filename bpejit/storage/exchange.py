@@ -88,8 +88,8 @@ def journal_path(description: Path) -> Path:
     return description.with_name(f".{description.name[:40]}.bpejit-{name}.journal")
 
 
-class Exchange:
-    """Renames complete files to their final names, all or none.
+def exchange_files(files: list[tuple[Path, Path]], removed: list[Path]) -> None:
+    """Rename complete files to their final names, all or none.
 
     Parameters
     ----------
@@ -97,72 +97,59 @@ class Exchange:
         Hidden and final path of each new file, without symbolic links. The last is the description.
     removed : list of Path
         Files to remove in the same exchange.
+
+    Raises
+    ------
+    OSError
+        If a step fails; `filename` is the file. All files are then unchanged.
     """
-
-    def __init__(self, files: list[tuple[Path, Path]], removed: list[Path]) -> None:
-        self._entries = [Entry(path, None, hidden(path, "old")) for path in removed]
-        self._entries += [Entry(target, staged, hidden(target, "old")) for staged, target in files]
-        self._description = self._entries[-1]
-        self._journal = journal_path(self._description.target)
-        self._file: BinaryIO | None = None
-        self._written: Path | None = None
-
-    def run(self) -> None:
-        """Complete the exchange, or roll it back and raise an exception.
-
-        Raises
-        ------
-        OSError
-            If a step fails; `filename` is the file. All files are then unchanged.
-        """
-        with ExitStack() as stack:
-            try:
-                self._write_journal(stack)
-                self._apply()
-                _finish(self._entries, [], self._journal)
-            except BaseException:
-                if self._is_ours():
-                    with suppress(OSError, OutputError):
-                        _settle(self._entries, [], self._journal)
-                if self._written is not None:
-                    remove(self._written)
-                raise
-
-    def _is_ours(self) -> bool:
-        """Return True if the journal exists and was written by this process."""
+    entries = [Entry(path, None, hidden(path, "old")) for path in removed]
+    entries += [Entry(target, staged, hidden(target, "old")) for staged, target in files]
+    journal = journal_path(entries[-1].target)
+    written = hidden(entries[-1].target, "tmp")
+    file: BinaryIO | None = None
+    with ExitStack() as stack:
         try:
-            return self._file is not None and os.path.samestat(os.fstat(self._file.fileno()), self._journal.stat())
-        except OSError:
-            return False
+            sync_folders([entry.target.parent for entry in entries])
+            file = stack.enter_context(written.open("xb"))  # locked until the end
+            _write_journal(entries, file, written, journal)
+            _apply(entries)
+            _finish(entries, [], journal)
+        except BaseException:
+            with suppress(OSError, OutputError):
+                if file is not None and os.path.samestat(os.fstat(file.fileno()), journal.stat()):  # this process wrote it
+                    _settle(entries, [], journal)
+            remove(written)
+            raise
 
-    def _write_journal(self, stack: ExitStack) -> None:
-        home = self._journal.parent
-        # Relative to the folder of the journal if they are in it.
-        entries = [[path and str(path).removeprefix(f"{home}{os.sep}") for path in entry] for entry in self._entries]
-        fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "boot": boot_name(), "entries": entries}
-        sync_folders([entry.target.parent for entry in self._entries])
-        self._written = hidden(self._description.target, "tmp")
-        self._file = stack.enter_context(self._written.open("xb"))  # locked until the end
-        lock(self._file.fileno())
-        self._file.write(json.dumps(fields).encode("ascii"))
-        self._file.flush()
-        sync_file(self._file.fileno())
-        if not name_new(self._written, self._journal):
-            raise OutputError(_busy(self._journal))
-        remove(self._written)
-        sync_folders([home])
 
-    def _apply(self) -> None:
-        *others, description = self._entries
-        with suppress(FileNotFoundError):
-            description.target.rename(description.aside)
-        for entry in others:
-            _replace(entry)
-        folders = [entry.target.parent for entry in self._entries]
-        sync_folders(folders)
-        assert description.staged is not None
-        description.staged.replace(description.target)
-        sync_folders(folders)
+def _write_journal(entries: list[Entry], file: BinaryIO, written: Path, journal: Path) -> None:
+    """Write a journal into an empty file, and give it its name."""
+    home = journal.parent
+    # Relative to the folder of the journal if they are in it.
+    paths = [[path and str(path).removeprefix(f"{home}{os.sep}") for path in entry] for entry in entries]
+    fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "boot": boot_name(), "entries": paths}
+    lock(file.fileno())
+    file.write(json.dumps(fields).encode("ascii"))
+    file.flush()
+    sync_file(file.fileno())
+    if not name_new(written, journal):
+        raise OutputError(_busy(journal))
+    remove(written)
+    sync_folders([home])
+
+
+def _apply(entries: list[Entry]) -> None:
+    *others, description = entries
+    with suppress(FileNotFoundError):
+        description.target.rename(description.aside)
+    for entry in others:
+        _replace(entry)
+    folders = [entry.target.parent for entry in entries]
+    sync_folders(folders)
+    assert description.staged is not None
+    description.staged.replace(description.target)
+    sync_folders(folders)
 
 
 def _state(entry: Entry) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
-from bpejit.storage.exchange import Exchange, recover
+from bpejit.storage.exchange import exchange_files, recover
 from bpejit.storage.temporary import (
     LOCKS,
     SCRATCH_LOCK,
@@ -337,7 +337,7 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         else:
             pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
             with naming_output(files[-1].path):
-                Exchange(pairs, removed).run()
+                exchange_files(pairs, removed)
         for file in files:
             file._close()
     except BaseException:
