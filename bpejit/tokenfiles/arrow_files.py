@@ -11,7 +11,7 @@ import io
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -24,7 +24,7 @@ from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import DescribedFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.list_readers import BATCH_ROWS, COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
+from bpejit.tokenfiles.list_readers import COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
 
 LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
 """The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""
@@ -236,12 +236,6 @@ class ArrowTokens(ListColumnTokens):
     def _read_column(self, group: int, name: str) -> Any:
         return self._file.get_batch(group).column(name)
 
-    def _batches(self, names: list[str]) -> Iterator[Any]:
-        for number in range(self._file.num_record_batches):
-            batch = self._file.get_batch(number).select(names)
-            for start in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(start, BATCH_ROWS)
-
 
 class ArrowFormat(ListColumnFormat):
     """The format of Arrow files."""
@@ -270,12 +264,8 @@ class ParquetTokens(ListColumnTokens):
         return self._file.schema_arrow, rows, _stored_counts(groups.metadata, len(rows))
 
     def _read_column(self, group: int, name: str) -> Any:
-        column = self._file.read_row_group(group, columns=[name]).column(0).combine_chunks()
+        column = self._file.read_row_group(group, columns=[name]).column(name).combine_chunks()
         return column.chunk(0) if hasattr(column, "chunks") else column
-
-    def _batches(self, names: list[str]) -> Iterator[Any]:
-        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
-            yield batch.select(names)
 
 
 def _stored_counts(metadata: Mapping[bytes, bytes] | None, n_groups: int) -> list[int] | None:

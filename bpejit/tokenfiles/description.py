@@ -163,11 +163,7 @@ def read_description(path: StrPath) -> Description | None:
             _is_hash(get("documents_sha256")) and ("documents" in fields or "documents_sha256" not in fields),
             "a SHA-256 of 64 hexadecimal digits, beside `documents`",
         ),
-        (
-            "bytes_read",
-            _is_size(get("bytes_read")) or (unknown and get("bytes_read") is None),
-            "a number of bytes",
-        ),
+        ("bytes_read", _is_size(get("bytes_read")) or (unknown and get("bytes_read") is None), "a number of bytes"),
         ("vocab_size", _is_size(get("vocab_size")), "a number of tokens"),
         ("tokenizer_sha256", unknown or isinstance(get("tokenizer_sha256"), str), "a SHA-256"),
     ):

@@ -32,9 +32,6 @@ LENGTHS_COLUMN = "document_lengths"
 _MOST_OPEN = 64
 """Files that are open at a time: each has up to three mappings, with a file descriptor for each."""
 
-BATCH_ROWS = 1 << 10
-"""Rows of other columns that are read at a time."""
-
 
 class JoinedTokens(TokenReader):
     """Several token files as one sequence. Only `_MOST_OPEN` of them are open at a time.
@@ -160,7 +157,7 @@ class ListColumnTokens(TokenReader):
 
     @abstractmethod
     def _read_column(self, group: int, name: str) -> Any:
-        """Return a column of lists of a group, as an array of pyarrow."""
+        """Return a column of a group, as an array of pyarrow."""
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -210,10 +207,6 @@ class ListColumnTokens(TokenReader):
             )
         return ids, offsets
 
-    @abstractmethod
-    def _batches(self, names: list[str]) -> Iterator[Any]:
-        """Yield all rows of some columns as record batches of a moderate size."""
-
     def other_columns(self) -> ColumnRows | None:
         """Return the rows of the other columns, which are read in order; None if there are none."""
         arrow = arrow_module("pyarrow", f"the columns of `{self.path}`")
@@ -225,11 +218,14 @@ class ListColumnTokens(TokenReader):
 
         def rows() -> Iterator[Any]:
             n_rows = 0
-            with self._reading():
-                for batch in self._batches(plain.names):
-                    batch.validate(full=True)  # otherwise pyarrow follows any offsets
-                    n_rows += batch.num_rows
-                    yield arrow.record_batch(list(map(plain_array, batch.columns)), schema=plain)
+            for group in range(self._n_parts):
+                with self._reading():
+                    columns = [self._read_column(group, name) for name in plain.names]
+                    for column in columns:
+                        column.validate(full=True)  # otherwise pyarrow follows any offsets
+                    batch = arrow.record_batch(list(map(plain_array, columns)), schema=plain)
+                n_rows += batch.num_rows
+                yield batch
             if n_rows != self.n_documents:
                 raise self._damaged(f"has {n_rows} rows in its other columns", f"{self.n_documents}, those of `{self._column}`")
 

@@ -359,10 +359,8 @@ def output_format(
 def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
     """Raise OptionError if the suffix of a token file belongs to other formats only, or to another kind of file."""
     suffix = _suffix(path)
-    if _has_suffix(format, suffix):
-        return
     owners, kind = list(_owners(suffix)), _OTHER_KINDS.get(suffix)
-    if owners or kind:
+    if format not in owners and (owners or kind):
         what = kind or f"files of the format {' or '.join(owners)}"
         raise OptionError(f"`{path}` has a suffix of {what}, and the format is {format}; {_expected()}")
 
@@ -375,14 +373,10 @@ def _suffix(path: StrPath | BinaryIO | None) -> str:
 
 def _owners(suffix: str) -> Iterator[str]:
     """Yield the names of the formats with a suffix. A format is imported when the ones before it have been used."""
-    return (name for name in format_names() if _has_suffix(name, suffix))
-
-
-def _has_suffix(format: str, suffix: str) -> bool:  # noqa: A002
-    if not suffix:
-        return False
-    form = load_format(format)
-    return suffix in (form.suffix, *form.other_suffixes)
+    for name in format_names() if suffix else ():
+        form = load_format(name)
+        if suffix in (form.suffix, *form.other_suffixes):
+            yield name
 
 
 def _expected() -> str:

@@ -353,11 +353,7 @@ class MappedTokens(TokenReader):
     """
 
     def __init__(
-        self,
-        path: Path,
-        ids: npt.NDArray[Any],
-        description: Description | None = None,
-        borders: Borders | None = None,
+        self, path: Path, ids: npt.NDArray[Any], description: Description | None = None, borders: Borders | None = None
     ) -> None:
         self.path = path
         self.description = description

@@ -181,12 +181,7 @@ class DatasetOutputs(JobOutputs):
     def describe(self, parts: CompleteParts, sizes: Mapping[int, int]) -> bytes:
         """Return the content of the manifest, from all parts and the size of each shard."""
         totals = parts.totals
-        sums = {
-            "examples": totals.documents,
-            "ids": totals.tokens,
-            "bytes_read": totals.bytes,
-            "skipped": totals.skipped.count,
-        }
+        sums = {"examples": totals.documents, "ids": totals.tokens, "bytes_read": totals.bytes, "skipped": totals.skipped.count}
         outputs = [
             {
                 "path": path.name,

@@ -210,13 +210,7 @@ def text_of(sample: Any, name: str, problem: Problem, number: int) -> str:
     return text
 
 
-def generated_chunks(
-    layout: Layout,
-    problem: Problem,
-    split: str,
-    data_dir: str,
-    tmp_dir: str,
-) -> Iterator[SampleChunk]:
+def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str, tmp_dir: str) -> Iterator[SampleChunk]:
     """Yield the samples of a problem.
 
     Raises
@@ -250,12 +244,7 @@ def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: 
     return SampleChunk(read, 0, texts)
 
 
-def _checked(
-    sample: Mapping[str, Any],
-    problem: Problem,
-    labels: list[str] | None,
-    number: int,
-) -> dict[str, Any]:
+def _checked(sample: Mapping[str, Any], problem: Problem, labels: list[str] | None, number: int) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
     place = f"problem {problem.name}, sample {number}"
     row: dict[str, Any] = {}

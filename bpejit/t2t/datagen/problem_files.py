@@ -217,11 +217,7 @@ class FileProblem(Problem):
         return list(found)
 
 
-def _checked_keys(
-    given: Mapping[str, Any],
-    known: Mapping[str, Any],
-    where: str,
-) -> dict[str, Any]:
+def _checked_keys(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key, value in given.items():
         if key not in known:
             raise OptionError(f"{where}: it has the key `{shorten(key)[1:-1]}`; expected {', '.join(known)}: correct it")

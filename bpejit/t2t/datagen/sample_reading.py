@@ -271,13 +271,7 @@ def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkRead
 
 
 def read_texts(
-    layout: Layout,
-    texts: dict[str, FeatureTexts],
-    ready: Examples,
-    path: str,
-    unit: str,
-    first: int,
-    _: ChunkReader,
+    layout: Layout, texts: dict[str, FeatureTexts], ready: Examples, path: str, unit: str, first: int, _: ChunkReader
 ) -> SampleBlock:
     """Return samples in memory.
 
