@@ -222,10 +222,6 @@ class RowGroupsChunk(NamedTuple):
     options: InputOptions
     n_read: int
 
-    @property
-    def data(self) -> None:
-        """None: the file is read by the worker."""
-
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
         options = self.options

@@ -181,11 +181,7 @@ _COUNTED_AT_ONCE = 1 << 20
 
 
 class AnyChunk(Protocol):
-    """Description of work for one worker, which can be pickled."""
-
-    @property
-    def data(self) -> object:
-        """What the chunk carries, if it cannot be read again; None otherwise."""
+    """Description of work for one worker, which can be pickled; its `data`, if it has any, cannot be read again."""
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the text of the chunk, in the buffer of a reader: it is valid until the next chunk is read.

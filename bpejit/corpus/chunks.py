@@ -47,10 +47,6 @@ class FilesChunk(NamedTuple):
     files: tuple[tuple[str, int, int, bytes | None], ...]
     separated: bool
 
-    @property
-    def data(self) -> None:
-        """None: the files are read by the worker."""
-
     def read(self, reader: ChunkReader) -> Block:
         """Return the files in the buffer of a reader, as documents."""
         texts = []

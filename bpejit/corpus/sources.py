@@ -6,7 +6,6 @@ import errno
 import glob
 import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -242,13 +241,10 @@ def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, con
 def _other_source(name: str, contents: Contents) -> Source:
     """Return the source of a pipe or a device, which is not opened, since its writer would see it closed again."""
     try:
-        regular = stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116
-        if not regular and not os.access(name, os.R_OK):
+        if not os.access(name, os.R_OK) and os.stat(name):  # noqa: PTH116 - which raises for what does not exist
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise unreadable(name, error) from error
-    if regular:  # it was created in the meantime
-        return next(_file_sources([name], contents))
     return Source(name, None, contents=contents, options=contents.options)
 
 

@@ -347,7 +347,7 @@ class SampledChunk:
     @property
     def data(self) -> object:
         """What the chunk carries."""
-        return self.chunk.data
+        return getattr(self.chunk, "data", None)
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""

@@ -194,6 +194,11 @@ def _no_more_processes(wanted: int, started: int, error: OSError) -> EngineError
     )
 
 
+def _in_flight(chunk: AnyChunk) -> int:
+    """Return how many chunks a worker has at a time: one if it carries data."""
+    return IN_FLIGHT if getattr(chunk, "data", None) is None else 1
+
+
 class ProcessEngine:
     """Engine with a pool of processes."""
 
@@ -207,7 +212,7 @@ class ProcessEngine:
             rest = iter(chunks)
             chunk = next(rest, None)
             while chunk is not None or received < sent:
-                while chunk is not None and sent - received < self.workers * (1 if chunk.data is not None else IN_FLIGHT):
+                while chunk is not None and sent - received < self.workers * _in_flight(chunk):
                     pool.send(sent % self.workers, chunk)
                     sent += 1
                     chunk = next(rest, None)

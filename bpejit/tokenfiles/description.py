@@ -111,14 +111,11 @@ def described_format(path: StrPath) -> str | None:
     The files of an interrupted run are recovered first. A description that cannot be read counts as one of the format `bin`,
     whose reader reports what is wrong.
     """
-    described = description_path(path)
-    recover_description(described, error=TokenFileError)
-    if not described.exists():
-        return None
     try:
-        return str(json.loads(described.read_bytes())["file_format"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        fields = read_description(path)
+    except TokenFileError:
         return BIN_FORMAT
+    return None if fields is None else fields.file_format
 
 
 def read_description(path: StrPath) -> Description | None:

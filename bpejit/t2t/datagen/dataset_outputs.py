@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from bpejit.engines import AUTO, Engine, FunctionJob, make_engine
 from bpejit.errors import CorpusError
@@ -48,9 +48,6 @@ class ShardTask:
     sources: tuple[tuple[Path, str], ...]
     size: int
     target: Path
-
-    data: ClassVar[None] = None
-    """A task carries no data."""
 
 
 def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:

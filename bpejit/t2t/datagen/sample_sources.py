@@ -155,7 +155,7 @@ def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     with _naming_keys():
         for chunk in source.record_chunks(layout.chunk_bytes):
             n_read = int(getattr(chunk, "n_read", 0) or 0)
-            yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, chunk.data)
+            yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, getattr(chunk, "data", None))
 
 
 def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[SampleChunk]:
