@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_846,
-    "package lines of code": 43_783,
-    "package tokens": 427_411,
+    "package lines": 71_845,
+    "package lines of code": 43_782,
+    "package tokens": 427_404,
     "tokens in a line of code": 9.82,
     "package modules": 329,
     "cli lines": 4_158,
