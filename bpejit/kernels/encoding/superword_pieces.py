@@ -11,8 +11,7 @@ from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import bit_length, count_ones, load_u64, prefetch, store_u64
 from bpejit.kernels.common.keys import LENGTH_SHIFT, hash_key
 from bpejit.kernels.constants import FOUR, HALF, LAST_BIT, ONE, SIX, THREE, TWO, ZERO
-from bpejit.kernels.encoding.bpe import SCAN_BYTES
-from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, least_rank, merge_first, prefetch_place, rank_at
+from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, prefetch_place, rank_at
 from bpejit.kernels.encoding.pretoken_cache import COUNT_SHIFT, pack_ids
 from bpejit.kernels.encoding.windowed_merging import END_OF_LIST, FANOUT, LIST_START, merge_list
 
@@ -53,7 +52,6 @@ _HIGH_MASK = np.array([(1 << 21 * max(n - 3, 0)) - 1 for n in range(5 + 1)], dty
 _TOKENS = np.uint64(63)  # so that a shift by their number is defined
 _LIST = np.uint64(LIST_START)
 _BLOCK = np.uint64(FANOUT - 1)
-_SCAN = np.uint64(SCAN_BYTES)
 _TOKEN_BITS, _TWO_TOKENS, _BIT_SHIFT = np.uint64(21), np.uint64(42), np.uint64(24)
 _FACTOR = np.uint64(0x2C_9277)  # of 22 bits, so that products do not overflow
 
@@ -72,29 +70,8 @@ def _are_joined(joins, left, right):
 
 
 @inline
-def _merge_tokens(rules, scratch, out, begin, n, n_out):
-    """Merge the tokens `out[begin:begin + n]`, and write them to `out[n_out:]`; return the new `n_out`."""
-    ranks = _LIST + (n << TWO)
-    last = n - ONE
-    for i in range(last):
-        at = begin + np.uint64(i)
-        scratch[np.uint64(i)] = out[at]
-        scratch[ranks + np.uint64(i)] = find_rank(rules, np.uint64(out[at]), np.uint64(out[at + ONE]))
-    scratch[last] = out[begin + last]
-    while last > ZERO:
-        best = least_rank(scratch, ranks, last)
-        if best >= NO_RANK:
-            break
-        merge_first(rules, scratch, ranks, last, best)
-        last -= ONE
-    for i in range(last + ONE):
-        out[n_out + np.uint64(i)] = scratch[np.uint64(i)]
-    return n_out + last + ONE
-
-
-@inline
 def _merge_list(rules, scratch, out, begin, n, n_out):
-    """Do the same for many tokens."""
+    """Merge the tokens `out[begin:begin + n]`, and write them to `out[n_out:]`; return the new `n_out`."""
     ranks = (_LIST + THREE * n + _BLOCK) & ~_BLOCK
     token = np.uint64(out[begin])
     for i in range(n):
@@ -239,10 +216,7 @@ def encode_piece(rules, workspace, out, piece, n_out):
             if n_ids > THREE:
                 out[n_out + THREE] = second >> HALF & np.uint64(MAX_ID)
         return n_out + n_ids
-    if n <= _SCAN:
-        end = _merge_tokens(rules, workspace.scratch, out, begin, n, n_out)
-    else:
-        end = _merge_list(rules, workspace.scratch, out, begin, n, n_out)
+    end = _merge_list(rules, workspace.scratch, out, begin, n, n_out)
     if high != ZERO and end - n_out <= FOUR:
         slots[slot] = low
         slots[slot + ONE] = high
