@@ -51,7 +51,7 @@ def show(label: str, seconds: float, n_bytes: int = 0) -> None:
 def batches(tokenizer: Any, text: str) -> None:
     """A list of short texts: joining the strings, splitting each text by itself, and lists of lists."""
     from bpejit.arrays import padded_text
-    from bpejit.kernels.splitting.document_splitting import split_adjacent
+    from bpejit.kernels.splitting.spans import split_adjacent
     from bpejit.splitting.automaton import SEPARATOR
 
     texts = short_texts(text, N_TEXTS)

@@ -71,7 +71,7 @@ class CountSettings:
         words = None
         if superwords is not None:
             arguments.choice("superwords", superwords, SUPERWORDS)
-            from bpejit.splitting.superword_patterns import joined_words  # not at the top: it imports the compiler
+            from bpejit.splitting.pattern_compiler import joined_words  # not at the top: it imports the compiler
 
             words, runs = pattern_source(pattern), superword_pattern
             pattern = joined_words(words, unicode) if runs is None else arguments.pattern("superword_pattern", runs)

@@ -20,8 +20,8 @@ from bpejit.kernels.encoding import (
     pretoken_cache,
     sentence_merging,
     span_encoding as kernels,
+    superword_merging,
     superword_pieces,
-    superword_words,
     windowed_merging,
 )
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
@@ -108,8 +108,8 @@ class Workspace:
             deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, np.uint64),
             # Not filled either, since most texts have no sentences.
             sentences=np.zeros(sentence_merging.SENTENCE_WORDS, np.uint32),
-            words=np.full(superword_words.MAX_WORDS, 0, np.uint32),
-            run_words=np.full(superword_words.MAX_WORDS, 0, np.uint32),
+            words=np.full(superword_merging.MAX_WORDS, 0, np.uint32),
+            run_words=np.full(superword_merging.MAX_WORDS, 0, np.uint32),
             pieces=np.full(superword_pieces.PIECE_WORDS * superword_pieces.MAX_PIECES, 0, np.uint64),
             piece_slots=np.zeros(4 * superword_pieces.PIECE_SLOTS, np.uint64),  # not filled either
             run_stops=np.full(interleaved_merging.RECENT_SPANS, 0, np.uint64),

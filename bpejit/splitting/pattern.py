@@ -88,7 +88,7 @@ class SplitPattern:
     @cached_property
     def substitutes(self) -> tuple[dict[int, int], ...]:
         """The code points that `substitute` replaces for each expression, and their replacements."""
-        from bpejit.splitting.codepoint_substitutes import find_substitutes
+        from bpejit.splitting.character_classes import find_substitutes
 
         return tuple({} if self.unicode is None else find_substitutes(one, self.unicode) for one in stages_of(self.source))
 

@@ -1,17 +1,31 @@
-"""Compile split patterns to automata, and write these as the arrays that the kernels read."""
+"""Compile split patterns to automata, and write these as the arrays that the kernels read; questions about patterns."""
 
 from __future__ import annotations
+
+import contextlib
+from functools import cache
 
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.errors import OptionError, shorten
 from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
-from bpejit.splitting.character_classes import MAX_CLASSES, Classes, partition
+from bpejit.splitting.character_classes import MAX_CLASSES, Classes, members, partition
 from bpejit.splitting.dfa import DEAD, Dfa, NoTransducerError, fill_gaps, leaves_gaps, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.local_rules import make_rules
 from bpejit.splitting.pattern import SplitPattern, SplitTables, check_pattern
 from bpejit.splitting.presets import PRESETS, Pattern, pattern_source, stages_of
-from bpejit.splitting.regex_syntax import Node, OutsideDialectError, parse, parse_with_marks, sets_of
+from bpejit.splitting.regex_syntax import (
+    Chars,
+    Choice,
+    Node,
+    OutsideDialectError,
+    Repeat,
+    Sequence,
+    parse,
+    parse_with_marks,
+    sets_of,
+)
 from bpejit.splitting.transducer import (
     Transducer,
     emits_immediately,
@@ -25,6 +39,8 @@ _FASTER_SEQUENCE = (
     "put the expressions that match runs of one kind of character first, such as `\\p{N}{1,3}`, and only one other after them"
 )
 
+
+_LETTERS = Chars(r"[\p{L}\p{M}]")
 
 _STRIDES = (32, 64, 128, 256)
 
@@ -189,3 +205,69 @@ def _with_pair_table(tables: SplitTables, transducer: Transducer, ascii_classes:
     offsets = np.concatenate([first[:128], second[:128], first[128:], second[128:]])
     shift = (size * size // tables.stride).bit_length() - 1
     return tables._replace(pair_table=table.reshape(-1), pair_classes=offsets.astype(np.uint16), pair_shift=shift)
+
+
+@cache
+def joined_words(pattern: Pattern, unicode: str | None = None) -> Pattern:
+    r"""Return a pattern whose pre-tokens are the longest sequences of words of another one, and its other pre-tokens.
+
+    Words are what the first alternatives match, as many of them as match only text with a letter or a mark. These become one
+    repeated group, so the borders of the result are borders of the pattern as well:
+
+        ` ?\p{L}+| ?\p{N}+|\s+` becomes `(?: ?\p{L}+)+| ?\p{N}+|\s+`
+
+    Of several expressions, this concerns the last one.
+
+    Raises
+    ------
+    OptionError
+        If no alternative is of this kind, or the pattern cannot be analyzed.
+    """
+    *before, source = stages_of(pattern_source(pattern))
+    stop = None
+    with contextlib.suppress(OutsideDialectError):
+        stop = _end_of_words(source, unicode)
+    if stop is None:
+        raise OptionError(
+            f"the first alternative of the pattern {shorten(source)} matches text without letters, or cannot be analyzed; "
+            "expected alternatives that match words first: give a pattern that divides text between sequences of words as "
+            "`superword_pattern=`"
+        )
+    joined = f"(?:{source[:stop]})+{source[stop:]}"
+    return (*before, joined) if before else joined
+
+
+def _end_of_words(source: str, unicode: str | None) -> int | None:
+    """Return where the alternatives that match words end; None if there are none."""
+    tree, marks = parse_with_marks(source)
+    options = tree.options if isinstance(tree, Choice) else (tree,)
+    bars = [mark.start for mark in marks if mark.element == "|" and _is_pattern(source[: mark.start])]
+    if source.startswith("(?i)") or len(bars) + 1 != len(options):
+        return None
+    inside = members(_LETTERS, unicode)
+    n_words = next((n for n, option in enumerate(options) if not _has_letter(option, inside, unicode)), len(options))
+    return [*bars, len(source)][n_words - 1] if n_words else None
+
+
+def _is_pattern(source: str) -> bool:
+    """Return whether a part of a pattern is one, so that no group is open at its end."""
+    try:
+        parse(source)
+    except OutsideDialectError:
+        return False
+    return True
+
+
+def _has_letter(node: Node, inside: Array, unicode: str | None) -> bool:
+    """Return whether all that a node matches has one of the characters `inside`."""
+    match node:
+        case Chars():
+            return not (members(node, unicode) & ~inside).any()
+        case Sequence(items):
+            return any(_has_letter(item, inside, unicode) for item in items)
+        case Choice(options):
+            return all(_has_letter(option, inside, unicode) for option in options)
+        case Repeat(body, low):
+            return low > 0 and _has_letter(body, inside, unicode)
+        case _:
+            return False

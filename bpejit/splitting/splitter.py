@@ -13,7 +13,7 @@ from bpejit.errors import CorpusError
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG, STRIDE
 from bpejit.kernels.splitting import spans
-from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting.automaton import SEPARATOR, SeparatedAutomaton, make_automaton, separate
 from bpejit.splitting.pattern import SplitPattern
 from bpejit.splitting.pattern_cache import compile_pattern

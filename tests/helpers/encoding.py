@@ -16,8 +16,8 @@ from bpejit.kernels.encoding import (
     long_pretokens,
     pretoken_cache,
     sentence_merging,
+    superword_merging,
     superword_pieces,
-    superword_words,
 )
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
@@ -93,8 +93,8 @@ def make_workspace(
         batch=np.zeros(long_pretokens.ALL_BATCH_WORDS, np.uint64),
         deferred=np.zeros(interleaved_merging.DEFERRED_WORDS, np.uint64),
         sentences=np.zeros(sentence_merging.SENTENCE_WORDS, np.uint32),
-        words=np.zeros(superword_words.MAX_WORDS, np.uint32),
-        run_words=np.zeros(superword_words.MAX_WORDS, np.uint32),
+        words=np.zeros(superword_merging.MAX_WORDS, np.uint32),
+        run_words=np.zeros(superword_merging.MAX_WORDS, np.uint32),
         pieces=np.zeros(superword_pieces.PIECE_WORDS * superword_pieces.MAX_PIECES, np.uint64),
         piece_slots=np.zeros(4 * superword_pieces.PIECE_SLOTS, np.uint64),
         run_stops=np.zeros(RECENT_SPANS, np.uint64),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import automaton_runner, spans
-from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting import Pattern, Splitter
 from helpers.strategies import awkward_bytes
 

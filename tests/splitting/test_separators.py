@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
-from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting import PRESETS, Splitter
 from bpejit.splitting.automaton import SEPARATOR
 

@@ -22,8 +22,8 @@ from bpejit import CountsError, OptionError, TrainingError
 from bpejit.arrays import padded_text
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.kernels.counting.word_runs import JOINS, find_runs
+from bpejit.splitting.pattern_compiler import joined_words
 from bpejit.splitting.presets import PRESETS, stages_of
-from bpejit.splitting.superword_patterns import joined_words
 from bpejit.training.tie_rules import tie_rule_names
 
 LINES = r"[^\n]+|\n+"

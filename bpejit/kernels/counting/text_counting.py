@@ -5,7 +5,7 @@ from __future__ import annotations
 from bpejit.jit.dispatch import kernel
 from bpejit.kernels.constants import DONE, NEED_SPACE, POSITION_MASK
 from bpejit.kernels.counting.interning import NEXT, count_spans
-from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.kernels.splitting.spans import split_adjacent
 
 # Fields of the `progress` of `count_text`.
 DOCUMENT, FIRST, N_ENDS = 0, 1, 2

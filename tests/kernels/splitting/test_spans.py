@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.splitting import spans
-from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting import PRESETS, Splitter
 
 # Besides the presets, patterns that leave gaps, backtrack far, or have no transducer.
