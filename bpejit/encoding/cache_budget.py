@@ -156,6 +156,8 @@ class Share:
     def __init__(self, budget: Budget, n_bytes: int, has_cache: bool = True) -> None:
         self.n_bytes = n_bytes
         self.has_cache = has_cache
+        self.is_fair = False
+        """Whether the cache gets no more than its fair share, since another one needed the memory before."""
         self.budget = budget  # last: `__del__` needs the others
 
     def __del__(self) -> None:
@@ -164,9 +166,12 @@ class Share:
 
     def take(self, n_bytes: int, returned: int = 0) -> bool:
         """Request more memory, of which `returned` bytes will be given back at once; return True if it was granted."""
+        exceeds = self.n_bytes + n_bytes - returned > self.budget.fair_share
+        if exceeds and self.is_fair:
+            return False
         if self._try(n_bytes):
             return True
-        if self.n_bytes + n_bytes - returned > self.budget.fair_share:
+        if exceeds:
             return False
         self.budget._reclaim()
         if self._try(n_bytes):

@@ -18,6 +18,7 @@ from bpejit.kernels.encoding import (
     interleaved_merging,
     long_pretokens,
     pretoken_cache,
+    recurring_sentences,
     sentence_merging,
     span_encoding as kernels,
     superword_merging,
@@ -52,6 +53,9 @@ _MOST_EIGHTHS, _MOST_EIGHTHS_AMONG_LONG = 5, 3
 """Slots are doubled when more eighths of them are used. The second is for texts with many long pre-tokens, as in Chinese, of
 which most others are rare as well: each probe beyond the first cache line then waits for memory.
 """
+
+_MANY_LONG = 7
+"""A text has many long pre-tokens if more than one is cached for this many others."""
 
 _FILLING = (
     pretoken_cache.USED_SLOTS,
@@ -102,7 +106,7 @@ class Workspace:
             long_index=long_index,
             arena=arena,
             # These two are not filled, since most texts use few of their pages.
-            seen_once=np.zeros(long_pretokens.SEEN_WORDS, np.uint64),
+            seen_once=np.zeros(recurring_sentences.SEEN_WORDS, np.uint64),
             character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
             batch=np.full(long_pretokens.ALL_BATCH_WORDS, 0, np.uint64),
             deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, np.uint64),
@@ -167,10 +171,14 @@ class Workspace:
         """
         if self.share.budget.has_starved_cache and self.share.n_bytes > self.share.budget.fair_share:
             self.share.budget.has_starved_cache = False
+            self.share.is_fair = True
             self.shrink_cache()
         self._grow_slots()
         self._grow_long_index()
         self._grow_arena()
+        if self.progress[pretoken_cache.SENTENCE_SHARE] < 0:
+            more = max(min(self._available, self.share.budget.available), 0)
+            self.progress[pretoken_cache.SENTENCE_LIMIT] = self.arrays.arena.size + more
 
     @property
     def _available(self) -> int:
@@ -180,25 +188,35 @@ class Workspace:
 
     def _grow_slots(self) -> None:
         progress, n_used = self.progress, self.progress[pretoken_cache.USED_SLOTS]
-        most_eighths = _MOST_EIGHTHS_AMONG_LONG if 8 * progress[pretoken_cache.USED_LONG] > n_used else _MOST_EIGHTHS
+        most_eighths = _MOST_EIGHTHS_AMONG_LONG if _MANY_LONG * progress[pretoken_cache.USED_LONG] > n_used else _MOST_EIGHTHS
         most = most_eighths * self.arrays.slots.size
         if progress[pretoken_cache.CLEARS] or 8 * pretoken_cache.SLOT_WORDS * n_used > most:
-            self._double("slots", pretoken_cache.move_slots, pretoken_cache.CLEARS)
+            self._double("slots", pretoken_cache.move_slots, pretoken_cache.USED_SLOTS, pretoken_cache.CLEARS)
 
     def _grow_long_index(self) -> None:
         n_used, size = self.progress[pretoken_cache.USED_LONG], self.arrays.long_index.size
         if self.progress[pretoken_cache.LONG_CLEARS] or 2 * long_pretokens.ENTRY_WORDS * n_used > size:
-            self._double("long_index", long_pretokens.move_entries, pretoken_cache.LONG_CLEARS)
+            self._double(*("long_index", long_pretokens.move_entries, pretoken_cache.USED_LONG, pretoken_cache.LONG_CLEARS))
 
-    def _double(self, name: str, move: Callable[[Array, Array], object], clears: int) -> None:
-        """Double a table, if there is memory; during the move both tables exist, and both count."""
+    def _double(self, name: str, move: Callable[[Array, Array], object], used: int, clears: int) -> None:
+        """Double a table, if there is memory; during the move both tables exist, and both count.
+
+        If there is no memory for both, the larger one replaces a table that was cleared already, and begins empty.
+        """
         table = getattr(self.arrays, name)
-        if table.nbytes <= self._available and self.share.take(2 * table.nbytes, table.nbytes):
-            larger = huge_page_zeros(2 * table.size, np.uint64)
+        if table.nbytes > self._available:
+            return
+        moves = self.share.take(2 * table.nbytes, table.nbytes)
+        if not moves and not (self.progress[clears] and self.share.take(table.nbytes)):
+            return
+        larger = huge_page_zeros(2 * table.size, np.uint64)  # which takes memory when it is filled
+        if moves:
             move(table, larger)
-            self.arrays = self.arrays._replace(**{name: larger})
             self.share.give_back(table.nbytes)
-            self.progress[clears] = 0
+        else:
+            self.progress[used] = 0
+        self.arrays = self.arrays._replace(**{name: larger})
+        self.progress[clears] = 0
 
     def _grow_arena(self) -> None:
         progress, arena, available = self.progress, self.arrays.arena, self._available
@@ -207,18 +225,20 @@ class Workspace:
         wanted = size
         while wanted < 2 * (written - self._ring_start) and wanted - size + wanted <= available:
             wanted *= 2
-        while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK, arena.nbytes):
-            wanted //= 2
+        # Records have other offsets in a ring of another size: those of a full ring are not copied, so it does not count.
+        is_full = written > size
+        replaced = arena.nbytes if is_full else 0
+        while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK - replaced, arena.nbytes - replaced):
+            wanted -= size // 4
         if wanted > size:
-            larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, np.uint8)
-            if written <= size:
-                larger_arena[:written] = arena[:written]
-            else:
-                # Records have other offsets in a ring of another size: mark all of them as overwritten.
+            larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, np.uint8)  # which takes memory when it is filled
+            if is_full:
                 self._ring_start = written + wanted + 1
-                progress[pretoken_cache.ARENA_WRITTEN] = self._ring_start
+                progress[pretoken_cache.ARENA_WRITTEN] = progress[pretoken_cache.SENTENCE_LAP] = self._ring_start
+            else:
+                larger_arena[:written] = arena[:written]
+                self.share.give_back(arena.nbytes)
             self.arrays = self.arrays._replace(arena=larger_arena)
-            self.share.give_back(arena.nbytes)
 
     def shrink_cache(self) -> None:
         """Clear the cache, and shrink it to its initial size, or to its fair share if that is smaller."""

@@ -125,6 +125,29 @@ def test_arena_grows_only_for_records_written() -> None:
     assert workspace.arrays.arena.nbytes > grown
 
 
+def test_a_cleared_table_and_a_full_ring_grow_without_memory_for_both(encoder: Encoder) -> None:
+    """The larger ones begin empty, and the memory of the smaller ones counts no longer."""
+    (workspace,) = make(encoder, budget := Budget(1 << 26), 1)
+    sizes = {name: getattr(workspace.arrays, name).nbytes for name in ("slots", "long_index", "arena")}
+    fields = pretoken_cache.CLEARS, pretoken_cache.LONG_CLEARS
+    workspace.progress[list(fields)] = 1
+    size = sizes["arena"] - pretoken_cache.ARENA_SLACK
+    workspace.progress[pretoken_cache.ARENA_WRITTEN] = size + 1
+    budget._limit = budget.used + sizes["slots"] + sizes["long_index"] + 3 * size // 4
+    workspace.grow_cache()
+    arrays = workspace.arrays
+    assert arrays.slots.nbytes == 2 * sizes["slots"]
+    assert arrays.long_index.nbytes == 2 * sizes["long_index"]
+    assert not arrays.slots.any()
+    assert not arrays.long_index.any()
+    assert arrays.arena.nbytes - pretoken_cache.ARENA_SLACK == size + 3 * (size // 4)
+    assert workspace.progress[list(fields)].tolist() == [0, 0]
+    assert workspace.share.n_bytes == cache_bytes_of(workspace)
+    assert budget.used <= budget.limit
+    text = words(small(3_000, 100))
+    assert encoder.encode(text, workspace).tolist() == encoder.encode(text).tolist()
+
+
 def test_fair_share_is_of_caches_alone() -> None:
     """Reserved memory is not shared, and memory that is given back at once does not count as exceeding the fair share."""
     budget = Budget(96)

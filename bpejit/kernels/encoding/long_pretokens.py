@@ -13,10 +13,7 @@ In Chinese and Japanese, half of the distinct pre-tokens are long, and reading a
 In slots, which have twice the size, they also made the table of the short ones twice as large: all together, passes over
 Chinese took 1.2 times as long. When three quarters of the entries are used, all are cleared.
 
-Sentences that are single pre-tokens, as in Chinese and Japanese, rarely occur twice: of 94,000 in 5 MB of Chinese, 87,000 are
-distinct. Most consist of many short fragments (see `boundary_filter`), which are cached themselves. So such a sentence is
-cached only at its second occurrence; `seen_once`, a bit set indexed by some bits of the hash, records the first. Where hardly
-any sentences recur, most are not recorded.
+Sentences are cached only where they recur (see `recurring_sentences`).
 """
 
 from __future__ import annotations
@@ -26,13 +23,11 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.common.keys import BATCH, BATCH_WORDS, LONG_TAG, equal_bytes, span_key
-from bpejit.kernels.constants import END_POSITION, FOUR, HALF, LAST_BIT, LOW_HALF, ONE, SHORT_KEY, SIX, THREE, TWO, ZERO
+from bpejit.kernels.constants import END_POSITION, FOUR, HALF, LOW_HALF, ONE, SHORT_KEY, THREE, TWO, ZERO
 from bpejit.kernels.encoding.pretoken_cache import (
     ARENA_SLACK,
     IN_ARENA,
     LONG_CLEARS,
-    N_RECURRED,
-    N_SEEN,
     SLOT_WORDS,
     USED_LONG,
     copy_record,
@@ -42,6 +37,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     ring_offset,
     write_ids,
 )
+from bpejit.kernels.encoding.recurring_sentences import reduce_share
 
 ENTRY_WORDS = 2
 
@@ -51,27 +47,11 @@ RECORD_HEAD = np.uint64(8)
 ALL_BATCH_WORDS = (BATCH_WORDS + 1) * BATCH
 """Words of `WorkspaceArrays.batch`: those of `make_cache_keys` for each pre-token, and the hashes of the long ones."""
 
-SEEN_WORDS = 1 << 15
-"""Words of `seen_once`, of 64 bits."""
-
-SEEN_PER_WORD = 4
-"""`seen_once` is cleared when this many pre-tokens for each of its words are recorded, 131,072 in all. With 32, on average a
-quarter of the sentences of a large text were taken for others, and cached at their first occurrence.
-"""
-
-UNRECORDED = 7
-"""If hardly any of the recorded pre-tokens recurred, this many times as many are neither recorded nor cached."""
-
-RECURRING = 4
-"""One in this many recorded pre-tokens has to recur, or the following ones are not recorded."""
-
 NO_RECORD = IN_ARENA
 """Returned by `find_record` for a pre-token that is not in the cache; the word of a free entry, with the top bit inverted."""
 
 LONG_HASHES = np.uint64(BATCH_WORDS * BATCH)
 """Where the hashes of long pre-tokens begin in `WorkspaceArrays.batch`."""
-
-_SEEN_SHIFT = np.uint64(32)  # the lower bits select the entry
 
 
 @inline
@@ -205,6 +185,8 @@ def insert_long(workspace, hashed, length, text, start, out, begin, end):
     if progress[USED_LONG] * ENTRY_WORDS * 4 >= long_index.size * 3:
         long_index[:] = ZERO
         progress[USED_LONG] = 0
+        if progress[LONG_CLEARS] > 0:  # since the index was last enlarged, which follows the first time if there is memory
+            reduce_share(progress)
         progress[LONG_CLEARS] += 1
     entry = _home_entry(long_index, hashed)
     # The entry of an overwritten record of the same pre-token is used again.
@@ -222,36 +204,6 @@ def insert_long(workspace, hashed, length, text, start, out, begin, end):
     for i in range(length):
         arena[offset + np.uint64(i)] = text[start + np.uint64(i)]
     write_ids(arena, offset + length, out, begin, n_ids)
-
-
-@inline
-def mark_seen(workspace, hashed):
-    """Record the hash of a long pre-token; return True if it was not recorded before (another may share its bit).
-
-    In a large text whose sentences do not recur, few are recorded: caching those that seem to recur took a fifth of the time
-    of a first pass.
-    """
-    progress = workspace.progress
-    if progress[N_SEEN] < 0:
-        progress[N_SEEN] += 1
-        return True
-    seen_once = workspace.seen_once
-    bit_index = hashed >> _SEEN_SHIFT
-    word = (bit_index >> SIX) & np.uint64(seen_once.size - 1)
-    bit = ONE << (bit_index & LAST_BIT)
-    known = seen_once[word] & bit != ZERO
-    if known:
-        progress[N_RECURRED] += 1
-        return False
-    if progress[N_SEEN] >= seen_once.size * SEEN_PER_WORD:
-        seen_once[:] = ZERO
-        recurring = progress[N_RECURRED] * RECURRING >= progress[N_SEEN]
-        progress[N_SEEN] = 0 if recurring else -UNRECORDED * progress[N_SEEN]
-        progress[N_RECURRED] = 0
-        return True
-    seen_once[word] |= bit
-    progress[N_SEEN] += 1
-    return True
 
 
 @kernel

@@ -32,10 +32,11 @@ from bpejit.kernels.constants import FOUR, HALF, ONE, THREE, TWO, ZERO
 NEXT_START, NEXT_SPAN, N_SPANS, N_OUT, NEEDED_BYTES, USED_SLOTS, ARENA_WRITTEN, CLEARS, N_SEEN = range(9)
 N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `text_encoding`
 SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `text_encoding`
-N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `long_pretokens`, also for N_SEEN
+N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `recurring_sentences`, `long_pretokens`
 SENTENCE_PAUSE = 18  # see `sentence_merging`
 N_OPEN = 19  # see `superword_merging`
-PROGRESS_SIZE = 20
+SENTENCE_SHARE, SENTENCE_BYTES, SENTENCE_LIMIT, SENTENCE_LAP = range(20, 24)  # see `recurring_sentences`
+PROGRESS_SIZE = 24
 
 SLOT_WORDS = 4
 

@@ -62,7 +62,6 @@ from bpejit.kernels.encoding.long_pretokens import (
     insert_long,
     is_record_of,
     make_cache_keys,
-    mark_seen,
     prefetch_records,
 )
 from bpejit.kernels.encoding.pretoken_cache import (
@@ -81,6 +80,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     find_cache_slot,
     insert_pretoken,
 )
+from bpejit.kernels.encoding.recurring_sentences import mark_seen
 from bpejit.kernels.encoding.row_merging import ROWS_WORDS
 from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
 from bpejit.kernels.encoding.symbol_parts import DEFERS, replace_parts
@@ -212,7 +212,7 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
             end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
         if tables.parts.size > 0 and end != SCRATCH_TOO_SMALL:
             end = replace_parts(tables, out, n_out, end)
-        if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
+        if is_sentence and mark_seen(workspace, low, length + FOUR * (end - n_out)):  # the first word of a long key is its hash
             return end
     if end != SCRATCH_TOO_SMALL and not found:
         if length > SHORT_KEY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from bpejit.encoding.workspace import _FILLING, Workspace
 from bpejit.jit import dispatch
 from bpejit.kernels.common.keys import hash_bytes, short_key
 from bpejit.kernels.constants import SHORT_KEY_BYTES, ZERO
-from bpejit.kernels.encoding import long_pretokens, pretoken_cache
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache, recurring_sentences
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 
 FILLING = list(_FILLING)
@@ -59,9 +60,9 @@ def insert(workspace, text, length, ids, n_ids):
 
 
 @dispatch.kernel
-def mark_seen(workspace, hashed):
+def mark_seen(workspace, hashed, n_bytes):
     """Call the function of the same name."""
-    return long_pretokens.mark_seen(workspace, hashed)
+    return recurring_sentences.mark_seen(workspace, hashed, n_bytes)
 
 
 del dispatch.KERNELS[-3:]
@@ -236,26 +237,74 @@ def test_ids_of_every_count(some, n_ids):
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 30).map(lambda bit: bit << 32), max_size=500))
 def test_mark_seen(hashes):
-    """A set of bits, cleared after 16 of them are set, and unused for a while if less than a quarter of the bits recurred."""
+    """A set of bits, of which 16 more are set until it is cleared, or one hash in 32 is recorded, if few recurred."""
     arrays = make_workspace().arrays._replace(seen_once=np.zeros(4, dtype=np.uint64))
     seen: set[int] = set()
-    recurred = unrecorded = 0
+    n_seen = recurred = 0
+    records_all = True
     for hashed in hashes:
         bit = (hashed >> 32) % 256
-        known = bit in seen and not unrecorded
-        assert bool(mark_seen(arrays, np.uint64(hashed))) != known
-        if unrecorded:
-            unrecorded -= 1
-        elif known:
-            recurred += 1
-        elif len(seen) == 16:
-            unrecorded = 0 if recurred >= 4 else 7 * 16
-            seen.clear()
-            recurred = 0
-        else:
+        is_recorded = records_all or hashed < 1 << 59
+        known = is_recorded and bit in seen
+        assert bool(mark_seen(arrays, np.uint64(hashed), np.uint64(52))) != known
+        if is_recorded:
+            recurred = recurred + 1 if known else recurred if records_all else max(recurred - 1, 0)
+        if is_recorded and not known:
+            if n_seen == 16:
+                records_all = not records_all or recurred >= 4
+                if records_all:
+                    seen.clear()
+                n_seen = recurred = 0
             seen.add(bit)
-        assert arrays.progress[pretoken_cache.N_SEEN] == len(seen) - unrecorded
+            n_seen += 1
+        assert arrays.progress[pretoken_cache.N_SEEN] == n_seen
+        assert arrays.progress[pretoken_cache.SENTENCE_SHARE] == (0 if records_all else -1)
         assert len(seen) == sum(int(word).bit_count() for word in arrays.seen_once)
+
+
+def marked(arrays: WorkspaceArrays, hashes: Iterable[int]) -> tuple[int, int]:
+    """Mark hashes as seen; return how many are cached, and the share after them."""
+    cached = sum(not mark_seen(arrays, np.uint64(hashed), np.uint64(52)) for hashed in hashes)
+    return cached, int(arrays.progress[pretoken_cache.SENTENCE_SHARE])
+
+
+@pytest.mark.compiled  # a third of a million hashes
+@pytest.mark.parametrize("share", [8, 3, -1])
+def test_sentences_of_a_text_that_occurs_again_are_cached(share):
+    """As many as fit into the arena from the second time on, but none of other texts before and after it."""
+    random = np.random.default_rng(1)
+    arrays = make_workspace().arrays._replace(seen_once=np.zeros(recurring_sentences.SEEN_WORDS, np.uint64))
+    text, *others = (random.integers(0, 1 << 64, 300_000, np.uint64) for _ in range(3))
+    few = len(text) // 8  # other sentences may share their bits
+    # Each of 52 bytes takes 100.
+    arrays.progress[pretoken_cache.SENTENCE_LIMIT] = 100 * len(text) * max(share, 0) // 6
+    cached, found = marked(arrays, text)
+    assert cached < few
+    assert found == -1
+    cached, found = marked(arrays, text)
+    assert abs(cached - len(text) * max(share, 0) // 8) < few
+    assert found == share
+    for other in others:
+        cached, found = marked(arrays, other)
+        assert cached < few
+        assert found == -1
+
+
+def test_share_of_sentences_falls_with_each_lap_of_the_arena():
+    """The share says how many eighths of the sentences that are not recorded are cached."""
+    arrays = make_workspace().arrays
+    progress = arrays.progress
+    progress[pretoken_cache.SENTENCE_SHARE] = recurring_sentences.MOST_EIGHTHS
+    progress[pretoken_cache.N_RECURRED] = recurring_sentences.ENOUGH_RECURRED
+    recorded, *eighths = (number << 56 | 1 << 32 for number in (0, *range(8, 16)))
+    for laps, share in enumerate([8, 7, 6, 5, 4, 3, 2, 1, 1, 1]):
+        progress[pretoken_cache.ARENA_WRITTEN] = laps * arrays.arena.size
+        marked(arrays, [recorded])
+        assert marked(arrays, eighths) == (share, share)
+    lead = int(progress[pretoken_cache.N_RECURRED])
+    new = [1 << 32 | number << 38 for number in range(1, lead + 1)]
+    assert marked(arrays, new[:-1])[1] == 1
+    assert marked(arrays, new[-1:])[1] == -1
 
 
 def test_threads_do_not_share_a_cache():
