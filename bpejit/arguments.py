@@ -145,7 +145,7 @@ def path(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> st
         raise wrong_type(name, value, "a path, a str or an os.PathLike", action)
     if not found:
         raise error(f"{name} is empty; expected a path: give the path of a file or folder")
-    if "\0" in found or len(found) > LONGEST_PATH or not _is_encodable(found):
+    if "\0" in found or len(found) > LONGEST_PATH or not (found.isascii() or _is_encodable(found)):
         length = f" ({len(found):,} characters)" if len(found) > LONGEST_PATH else ""
         raise error(
             f"{name} is {shorten(found)}{length}, which cannot be a path; expected the path of a file or folder: "

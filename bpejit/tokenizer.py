@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
 
+_ONE = 1
+"""The usual number of threads, an integer of which there is one in a process."""
+
 _HINTS = {
     **dict.fromkeys(("n_vocab", "get_vocab_size"), "vocab_size"),
     **dict.fromkeys(("convert_tokens_to_ids", "apply_chat_template", "encode_plus", "batch_encode_plus"), "as_hf()"),
@@ -513,7 +516,7 @@ class Tokenizer:
             As in `encode`.
         """
         codec = self._codec
-        if type(num_threads) is int and num_threads == 1:  # for a short text, the check takes as long as a quarter of encoding
+        if num_threads is _ONE:  # for a short text, a call of `type` takes a tenth of the time of encoding
             if allowed_special is None and disallowed_special is None:
                 ids = codec.encode_short_array(text)
                 if ids is not None:

@@ -128,9 +128,10 @@ def plan_units(
 def _borders(group: Sequence[Source], least: int) -> Iterator[int]:
     """Yield where the units of a group of small sources end: after compressed files of `least` bytes, and at its end."""
     size = 0
+    is_text = {name: load_format(name).is_text for name in {source.input_format for source in group}}
     for stop, source in enumerate(group, start=1):
         size += source.length or 0
-        is_compressed = source.compression is not None or not load_format(source.input_format).is_text
+        is_compressed = source.compression is not None or not is_text[source.input_format]
         if stop == len(group) or (is_compressed and size >= least):
             yield stop
             size = 0
