@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
 from bpejit.errors import shorten
 from bpejit.jit.dispatch import bind
-from bpejit.kernels.common.integer_lists import list_of
-from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, TEXT_PADDING
+from bpejit.kernels.constants import NEED_SCRATCH, NEED_SPACE, TEXT_PADDING
 from bpejit.kernels.t2t import subtoken_encoding as kernels
+from bpejit.kernels.t2t.line_encoding import make_line_encoder
 from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.t2t.text_encoders import UnencodableTokenError
 from bpejit.t2t.vocabulary_building import alphabet_table, check_size, pack_strings, split_text, word_classes_of
@@ -40,47 +40,8 @@ class _Workspace:
         self.state = np.zeros(4, np.int64)
 
 
-SHORT_TEXT_BYTES = 1 << 10
-
-
-class _ShortTextCall:
-    """Prepared calls of the kernels for texts of up to `SHORT_TEXT_BYTES`.
-
-    A line takes the kernels a microsecond, and checking and packing their arguments ten times as long.
-    """
-
-    def __init__(self, tables: tuple[Array, Array, Array]) -> None:
-        workspace = _Workspace()
-        text = np.zeros(SHORT_TEXT_BYTES + TEXT_PADDING, np.uint8)
-        ends = np.zeros(SHORT_TEXT_BYTES + 2, np.uint32)
-        split_state = np.zeros(2, np.int64)
-        workspace.scratch = np.zeros(MAX_ESCAPE_LENGTH * (SHORT_TEXT_BYTES + 1), np.uint32)
-        self._text: Any = memoryview(text)  # type: ignore[arg-type]
-        self._split_state: Any = memoryview(split_state)  # type: ignore[arg-type]
-        self._state: Any = memoryview(workspace.state)  # type: ignore[arg-type]
-        self._split = bind(kernels.split_words, text, 0, *word_classes_of(by_lines=False), ends, split_state)
-        self._encode = bind(
-            kernels.encode_words, text, 0, ends, 0, 0, False, -1, *tables,
-            workspace.slots, workspace.arena, workspace.scratch, workspace.out, workspace.state,
-        )  # fmt: skip
-        self._out = workspace.out
-
-    def run(self, data: bytes) -> list[int] | None:
-        """Return the ids of a text, or None if it has to be encoded in another way."""
-        n_bytes = len(data)
-        self._text[:n_bytes] = data
-        split_state, state = self._split_state, self._state
-        split_state[kernels.POSITION] = 0
-        split_state[kernels.BEFORE] = -1
-        self._split.words[1] = n_bytes
-        words = self._encode.words
-        words[3] = self._split.run()
-        words[4] = n_bytes
-        state[kernels.NEXT] = 0
-        state[kernels.WRITTEN] = 0
-        if self._encode.run() != DONE:
-            return None
-        return list_of(self._out[: state[kernels.WRITTEN]])
+LINE_BYTES = 1 << 10
+"""Longest line that the builtin function encodes, whose kernels keep the GIL for some microseconds."""
 
 
 class GreedyEncoder:
@@ -101,16 +62,22 @@ class GreedyEncoder:
         self._alphabet = alphabet
         self._longest = longest
         self._workspaces: list[_Workspace] = []
-        self._short_calls: list[_ShortTextCall] = []
 
-    def encode_short(self, data: bytes) -> list[int] | None:
-        """Return the ids of a text as a list, or None if it has to be encoded by `encode`."""
-        if len(data) > SHORT_TEXT_BYTES:
-            return None
-        call = _taken(self._short_calls) or _ShortTextCall(self._tables)
-        ids = call.run(data)
-        self._short_calls.append(call)
-        return ids
+    @cached_property
+    def encode_line(self) -> Callable[[object], list[int] | None]:
+        """Encode a short string, and return the list; return None for any object that has to be encoded in another way."""
+        workspace = _Workspace()
+        text = np.zeros(4 * LINE_BYTES + TEXT_PADDING, np.uint8)
+        ends = np.zeros(LINE_BYTES + 2, np.uint32)
+        split_state = np.zeros(2, np.int64)
+        workspace.scratch = np.zeros(MAX_ESCAPE_LENGTH * (LINE_BYTES + 1), np.uint32)
+        split = bind(kernels.split_words, text, 0, *word_classes_of(by_lines=False), ends, split_state)
+        encode = bind(
+            kernels.encode_words, text, 0, ends, 0, 0, False, -1, *self._tables,
+            workspace.slots, workspace.arena, workspace.scratch, workspace.out, workspace.state,
+        )  # fmt: skip
+        self._line_calls = split, encode  # the function refers to their arrays
+        return make_line_encoder(split, encode, text[:-TEXT_PADDING], workspace.out, split_state, workspace.state) or _never
 
     def encode(self, data: bytes | bytearray, *, by_lines: bool, line_id: int) -> Iterator[Array]:
         """Yield the ids of the tokens of a text in blocks, as uint32 arrays.
@@ -206,6 +173,10 @@ def _taken(pool: list[_T]) -> _T | None:
         return pool.pop()
     except IndexError:
         return None
+
+
+def _never(text: object) -> None:
+    """Encode nothing: there are no such builtin functions here."""
 
 
 def _unencodable(token: str) -> UnencodableTokenError:

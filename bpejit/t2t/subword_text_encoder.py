@@ -70,12 +70,8 @@ class SubwordTextEncoder(TextEncoder):
         UnencodableTokenError
             (a ValueError and an AssertionError) If the vocabulary cannot represent one of its characters.
         """
-        text = native_text(s, "s")
-        try:
-            ids = self._greedy.encode_short(text.encode())
-        except UnicodeEncodeError:  # lone surrogates
-            ids = None
-        return self.encode_array(text).tolist() if ids is None else ids
+        ids = self._greedy.encode_line(s)
+        return self.encode_array(s).tolist() if ids is None else ids
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_779,
-    "package lines of code": 43_737,
-    "package tokens": 426_990,
+    "package lines": 71_986,
+    "package lines of code": 43_848,
+    "package tokens": 428_121,
     "tokens in a line of code": 9.82,
-    "package modules": 325,
+    "package modules": 327,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

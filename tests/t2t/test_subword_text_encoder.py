@@ -9,16 +9,17 @@ import random
 import string
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import twins
 from conftest import data_text, read_shared, small
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, TrainingError
-from bpejit.t2t import vocabulary_building, word_tokenizer
-from bpejit.t2t.greedy_encoding import SHORT_TEXT_BYTES
+from bpejit.t2t import greedy_encoding, vocabulary_building, word_tokenizer
+from bpejit.t2t.greedy_encoding import LINE_BYTES
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, RESERVED_TOKENS, TextEncoder
 
@@ -345,11 +346,42 @@ def test_copies_and_threads():
 def test_lengths_near_that_of_short_texts():
     alphabet = "aé日1 _"
     encoder = SubwordTextEncoder.build_from_generator([alphabet], 30)
-    for n in range(SHORT_TEXT_BYTES - 2, SHORT_TEXT_BYTES + 3):
+    for n in range(LINE_BYTES - 2, LINE_BYTES + 3):
         for text in ("a" * n, " " * n, "a " * (n // 2), "日" * (n // 3) + " " * (n % 3), "_" * n):
             expected = twins.subwords.encode_words(text, encoder.all_subtoken_strings, encoder._alphabet)
             assert encoder.encode(text) == encoder.encode_array(text).tolist() == expected
             assert encoder.encode("a") == encoder.encode_array("a").tolist()  # with the rest of a longer text behind it
+
+
+def test_lines_that_are_no_usual_strings():
+    """They are encoded in another way than by the builtin function, or refused, and the next line is not affected."""
+    encoder = SubwordTextEncoder.build_from_generator(["a \ufffd \u6771\U0001f642 b"], 30)
+    plain = encoder.encode("a b")
+    for text in ("\ufffd", "a \ufffd\u6771 b", "\u6771\U0001f642", type("Text", (str,), {})("a b"), b"a b", ""):
+        assert encoder.encode(text) == encoder.encode_array(text).tolist()
+        assert encoder.encode("a b") == plain
+    for text in ("\ud800", "a \ud800 \u6771", "z"):
+        expected = twins.subwords.encode_words(text, encoder.all_subtoken_strings, encoder._alphabet)
+        assert encoder.encode(text) == expected
+        assert encoder.encode("a b") == plain
+    for wrong in (None, 5, ["a"]):
+        with pytest.raises(TypeError, match="s is"):
+            encoder.encode(wrong)
+
+
+@settings(max_examples=small(300, 30))
+@given(st.text("aé日1 _\ufffd\ud800\U0001f642z", max_size=40) | st.none() | st.binary())
+def test_encode_line(some):
+    encoder = SubwordTextEncoder.build_from_generator(["aé日1 _\ufffd\U0001f642"], 40)
+
+    def encode(text: str) -> list[int] | None:
+        with suppress(ValueError):
+            return encoder.encode_array(text).tolist()
+        return None
+
+    found = encoder._greedy.encode_line(some)
+    is_possible = encoder._greedy.encode_line is not greedy_encoding._never
+    assert found == (twins.subwords.encode_line(some, LINE_BYTES, encode) if is_possible else None)
 
 
 def test_lines_with_end_markers():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container
+from collections.abc import Callable, Container
 from itertools import groupby, pairwise
 
 ESCAPE_CHARACTERS = set("\\_u;0123456789")
@@ -174,6 +174,13 @@ def encode_words(text: str, vocabulary: list[str], alphabet: set[str], cache: di
     """Return the ids of a text; `cache`, which does not affect results, stores the ids of tokens."""
     numbers = build_edges(vocabulary)
     return encode_split(drop_spaces(split_words(text)), numbers, max(map(len, numbers)), alphabet, cache)
+
+
+def encode_line(given: object, n_bytes: int, encode: Callable[[str], list[int] | None]) -> list[int] | None:
+    """Return the ids of a string, or None if it is longer than `n_bytes`, may have lone surrogates, or has no ids."""
+    if type(given) is not str or "\ufffd" in given or len(given.encode("utf-8", "replace")) > n_bytes:
+        return None
+    return None if any("\ud800" <= character <= "\udfff" for character in given) else encode(given)
 
 
 def encode_split(
