@@ -154,9 +154,8 @@ class DocumentBuffer:
         progress[pretoken_cache.N_OUT] = self._n_ids
         separated = self._separated
         if separated is not None:
-            self._out = self._runner.run_separated(
-                workspace, separated.addresses, buffer.text, n_bytes, self._separator, self._out
-            )
+            addresses = separated.addresses
+            self._out = self._runner.run_texts(workspace, addresses, buffer.text, n_bytes, self._out, separator=self._separator)
             if progress[pretoken_cache.N_SEPARATED] != n_texts:  # a text contains a separator
                 self._separated = None
                 for texts, first, stop in joined:
@@ -165,7 +164,8 @@ class DocumentBuffer:
                 self._separated = separated
                 return
         else:
-            self._out = self._runner.run_documents(workspace, self._splitter.addresses, buffer.text, n_texts, self._out)
+            addresses = self._splitter.addresses
+            self._out = self._runner.run_texts(workspace, addresses, buffer.text, n_bytes, self._out, n=n_texts)
         stop = self._first + n_texts
         self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[:n_texts] + self._n_used
         self._first = stop

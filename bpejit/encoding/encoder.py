@@ -482,7 +482,8 @@ class Encoder(Decoder):
             workspace.grow_cache()
             some = stops[first : first + MAX_DOCUMENTS]
             np.subtract(some, start, out=workspace.arrays.document_stops[: some.size])
-            out = self.runner.run_documents(workspace, splitter.addresses, text[start:], some.size, out)
+            n_bytes = int(some[-1]) - start
+            out = self.runner.run_texts(workspace, splitter.addresses, text[start:], n_bytes, out, n=some.size)
             id_stops[first : first + some.size] = workspace.arrays.id_stops[: some.size]
             start = int(some[-1])
         workspace.chunk_out = out

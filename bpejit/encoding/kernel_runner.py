@@ -105,38 +105,21 @@ class KernelRunner:
             larger[:done] = out[:done]
             out = larger
 
-    def run_documents(
-        self,
-        workspace: Workspace,
-        automaton: Array,
-        text: Array,
-        n_documents: int,
-        out: Array,
+    def run_texts(
+        self, workspace: Workspace, automaton: Array, text: Array, n_bytes: int, out: Array, *, n: int = 0, separator: int = -1
     ) -> Array:
-        """Split and encode the documents in `text`, which end at `WorkspaceArrays.document_stops`.
+        """Split and encode several texts in `text[:n_bytes]`, each by itself.
 
-        The end of the ids of each is stored in `WorkspaceArrays.id_stops`.
-        """
-        n_bytes = int(workspace.arrays.document_stops[n_documents - 1])
-        workspace.progress[pretoken_cache.N_DOCUMENTS] = n_documents
-        try:
-            return self.run_text(workspace, automaton, text, 0, 0, True, True, out, n_bytes=n_bytes)
-        finally:
-            workspace.progress[pretoken_cache.N_DOCUMENTS] = 0
-
-    def run_separated(
-        self, workspace: Workspace, automaton: Array, text: Array, n_bytes: int, separator: int, out: Array
-    ) -> Array:
-        """Split and encode several texts in `text[:n_bytes]`, with a separator after each, whose id no other pre-token has.
-
-        The end of the ids of each is stored in `WorkspaceArrays.id_stops`. `automaton` has addresses of a `SeparatedAutomaton`.
+        These are `n` texts, which end at `WorkspaceArrays.document_stops`; or there is a separator after each, whose id no
+        other pre-token has, and `automaton` has addresses of a `SeparatedAutomaton`. The end of the ids of each is stored in
+        `WorkspaceArrays.id_stops`.
         """
         progress = workspace.progress
-        progress[pretoken_cache.SEPARATOR_ID] = separator + 1
+        progress[pretoken_cache.N_DOCUMENTS], progress[pretoken_cache.SEPARATOR_ID] = n, separator + 1
         try:
             return self.run_text(workspace, automaton, text, n_bytes, n_bytes, True, True, out)
         finally:
-            progress[pretoken_cache.SEPARATOR_ID] = 0
+            progress[pretoken_cache.N_DOCUMENTS] = progress[pretoken_cache.SEPARATOR_ID] = 0
 
     def run_chunk(
         self, workspace: Workspace, splitter: AnySplitter, text: Array, cut: int, stop: int, final: bool, out: Array
