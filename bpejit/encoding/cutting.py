@@ -222,9 +222,9 @@ def _counted(codec: Codec, text: str, ranges: Iterable[tuple[int, int]], splitte
 class _Counts:
     """The numbers of ids of adjacent units of a text together; most of these are not encoded again.
 
-    Where text may be cut between two units (see `kernels.splitting.spans.find_cut`), what follows is encoded like a text of its
-    own, and what is before like all of the text, if a character follows. So there are as many ids between two cuts as in the
-    whole text, and only the units before the first cut and after the last one are counted by themselves.
+    Where text may be cut between two units (see `Splitter.find_cut`), what follows is encoded like a text of its own, and what
+    is before like all of the text, if a character follows. So there are as many ids between two cuts as in the whole text, and
+    only the units before the first cut and after the last one are counted by themselves.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from bpejit.kernels.encoding.interleaved_merging import GAP, MAX_DEFERRED
 from bpejit.kernels.encoding.string_encoding import LIMIT, STOP, make_string_encoder
 from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
-from bpejit.kernels.splitting.automaton_runner import NEED_CALL
+from bpejit.kernels.splitting.spans import NEED_CALL
 from bpejit.model import Model
 from bpejit.splitting import Splitter
 

@@ -12,7 +12,7 @@ from bpejit.arrays import Array, padded_text
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG, STRIDE
-from bpejit.kernels.splitting import spans
+from bpejit.kernels.splitting import spans, special_token_scan
 from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting.automaton import SEPARATOR, SeparatedAutomaton, make_automaton, separate
 from bpejit.splitting.pattern import SplitPattern
@@ -92,14 +92,15 @@ class Splitter:
         return np.zeros(spans.STATE_SIZE, np.int64)
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.spans.find_cut`).
+        """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see the kernel of this name).
 
         A pattern that runs through the `regex` package is not analyzed; the only safe cuts are then after special tokens.
         """
         if self.automaton is None:
             return self.finder.find_end(text, lo, hi, stop)
         first = max(0, lo - self.finder.longest - 4)
-        return int(spans.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
+        reached = self.finder.reach(text, first, hi + 1, stop)
+        return int(special_token_scan.find_cut(text, lo, hi, stop, self.automaton, *reached))
 
     def are_cuts(self, data: bytes, points: Array, positions: Array, ends: Array) -> Array:
         """Return which positions within a text are safe cuts, as bool [positions]. There must be an automaton.

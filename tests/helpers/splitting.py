@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.kernels.splitting import automaton_runner, spans
+from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting import Pattern, Splitter
 from helpers.strategies import awkward_bytes
@@ -50,12 +50,12 @@ def split_stream(splitter: Splitter, pieces: Iterable[bytes], n_ends: int = span
     for piece in pieces:
         buffered += piece or b""
         text = np.frombuffer(buffered + b"\xff" * TEXT_PADDING, dtype=np.uint8).copy()
-        state[automaton_runner.NEED_CALL] = 1
-        while state[automaton_runner.NEED_CALL]:
+        state[spans.NEED_CALL] = 1
+        while state[spans.NEED_CALL]:
             n = split_some(splitter, text, len(buffered), piece is None, state, ends)
             assert n <= n_ends
             found += [(end & POSITION_MASK) + offset | end & SPECIAL_FLAG for end in ends[:n].tolist()]
-        start = int(state[automaton_runner.SPAN_START])
+        start = int(state[spans.SPAN_START])
         assert start + offset == (found[-1] & POSITION_MASK if found else 0)
         if shift:
             spans.shift_state(state, start)

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_986,
-    "package lines of code": 43_848,
-    "package tokens": 428_121,
+    "package lines": 71_963,
+    "package lines of code": 43_832,
+    "package tokens": 428_040,
     "tokens in a line of code": 9.82,
-    "package modules": 327,
+    "package modules": 326,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

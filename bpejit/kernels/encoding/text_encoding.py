@@ -27,8 +27,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
 from bpejit.kernels.encoding.span_encoding import encode_spans
 from bpejit.kernels.encoding.superword_merging import encode_superwords
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
-from bpejit.kernels.splitting.automaton_runner import NEED_CALL, POSITION
-from bpejit.kernels.splitting.spans import MIN_ENDS, split_spans
+from bpejit.kernels.splitting.spans import MIN_ENDS, NEED_CALL, POSITION, split_spans
 
 _ALMOST = np.uint64(0x7FFF_FFFF_7FFF_FFFF)
 _TOP_BITS = np.uint64(0x8000_0000_8000_0000)

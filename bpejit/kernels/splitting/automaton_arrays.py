@@ -13,7 +13,7 @@ class SplitAutomaton(NamedTuple):
     Parameters
     ----------
     table : uint32 [rows * stride]
-        Transitions (see `automaton_runner` and `cursors`).
+        Transitions (see `spans` and `cursors`).
     pair_table : uint32 [rows * (stride << PAIR_SHIFT)]
         Transitions over two ASCII characters at once (see `cursors`).
     pair_classes : uint16 [2 * 128 + 2]

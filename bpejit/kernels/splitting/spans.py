@@ -1,31 +1,64 @@
 """Split bytes with a compiled split pattern: find the end of each pre-token.
 
 `split_spans` processes a text that arrives in pieces of any size; its memory is `state`. The text is divided at special tokens
-first (`special_token_scan`). The ordinary text between them runs through an automaton (`automaton_runner`), like separate
-texts. Python calls it through `split_adjacent`, so that it is compiled only once.
+first (`special_token_scan`). The ordinary text between them runs through an automaton, like separate texts:
+
+- The transducer (see `bpejit.splitting.transducer`) reads each character once. On ASCII text it has no data-dependent branch.
+- The restart loop is for the few patterns without a transducer. It remembers the last accepting position, and returns to it
+  when the automaton is dead.
+
+A table entry contains the index of the next row's first entry, a multiple of 32, and the output in the low five bits. The index
+of the next entry is this number plus the class of the next character. Column 0 is the end of the text.
+
+Python calls `split_spans` through `split_adjacent`, so that it is compiled only once.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bpejit.jit.dispatch import kernel
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.simd import has_avx2, has_avx512_vbmi
 from bpejit.kernels.common.characters import read_character
-from bpejit.kernels.constants import IS_RESTART, LONGEST_SPECIAL, SPECIAL_FLAG, STRIDE
-from bpejit.kernels.splitting.automaton_runner import (
-    NEED_CALL,
-    ORDINARY_STOP,
-    PENDING,
-    POSITION,
-    SPAN_START,
-    SPECIAL_STOP,
-    run_restart,
-    run_transducer,
+from bpejit.kernels.constants import (
+    CUT_RULES,
+    IS_RESTART,
+    ONE,
+    PAIR_SHIFT,
+    SIXTEEN,
+    SPECIAL_FLAG,
+    SPLIT_ACCEPT,
+    SPLIT_DIES,
+    ZERO,
 )
+from bpejit.kernels.splitting.cursors import ROW_MASK, WORTH_TWO, run_cursor, run_two_cursors, step
+from bpejit.kernels.splitting.local_rule_scan import WORTH_RULES, run_by_rules
 from bpejit.kernels.splitting.special_token_scan import SEARCH_POSITION, next_special
 
+# Fields of the state of `split_spans`. All fields are zero at the start of a text.
+POSITION = 0
+"""The next byte to read."""
+ROW = 1
+"""The index of the current row's first entry in the table."""
+PENDING = 2
+"""Two fields. Transducer: the pending ends. Restart loop: the start of the current match, and its last accepting position."""
+SPAN_START = 4
+"""The start of the next span to be written. The caller must retain the text from here on."""
+ORDINARY_STOP = 5
+"""No special token starts between POSITION and here."""
+SPECIAL_STOP = 6
+"""The end of the special token that starts at ORDINARY_STOP; 0 if none is known to start there."""
+NEED_CALL = 7
+"""1 if the call stopped because `ends` is full: call again with the same text. 0 if the text is finished."""
+
+RESERVE = 8
+"""Entries of `ends` that may be written between two checks of its capacity."""
+
+_ACCEPT = np.uint64(SPLIT_ACCEPT)
+_DIES = np.uint64(SPLIT_DIES)
+
 STATE_SIZE = 11
-"""Number of fields of the state: see `automaton_runner`, and `special_token_scan` for the search of special tokens."""
+"""Number of fields of the state: see above, and `special_token_scan` for the search of special tokens."""
 
 MIN_ENDS = 16
 """Minimum size of `ends`."""
@@ -35,6 +68,101 @@ _SCAN_BYTES = 1 << 15
 
 _FLAG = np.uint32(SPECIAL_FLAG)
 _POSITION_MASK = np.uint32(SPECIAL_FLAG - 1)
+
+
+@inline
+def run_transducer(text, stop, bound, final, automaton, state, ends, n):
+    """Run the transducer up to `stop`; return the new number of ends (see `split_spans`)."""
+    position = np.uint64(state[POSITION])
+    end = np.uint64(stop)
+    bound = np.uint64(bound)
+    entry = np.uint64(state[ROW])
+    out = np.uint64(n)
+    ends[out] = state[PENDING]
+    ends[out + ONE] = state[PENDING + 1]
+    # On average a character emits at most one end, so this many bytes cannot overflow `ends`.
+    capacity = np.int64(ends.size) - n - RESERVE
+    block_end = min(end, position + np.uint64(max(capacity, 0)))
+    if automaton.settings[CUT_RULES] > 0 and (has_avx512_vbmi() or (has_avx2() and automaton.group_rules.size > 0)):
+        if block_end > position + WORTH_RULES:
+            position, entry, out = run_by_rules(text, position, block_end, bound, final, automaton, entry, ends, out)
+    elif block_end > position + WORTH_TWO and automaton.settings[PAIR_SHIFT] >= 0:
+        stop = block_end - SIXTEEN
+        position, entry, out = run_two_cursors(text, position, stop, bound, final, automaton, entry, ends, out)
+    position, entry, out = run_cursor(text, position, block_end, bound, final, automaton, entry, ends, out)
+    if final and position == end and capacity > 0:
+        entry, out = step(automaton.table, entry, ZERO, ends, out, position)
+    elif capacity <= 0 or (position >= block_end and position < end):
+        state[NEED_CALL] = 1
+    state[POSITION] = position
+    state[ROW] = entry & ROW_MASK
+    state[PENDING] = ends[out]
+    state[PENDING + 1] = ends[out + ONE]
+    return np.int64(out)
+
+
+@inline
+def run_restart(text, stop, bound, final, automaton, state, ends, n):
+    """Run the restart loop up to `stop`; return the new number of ends (see `split_spans`)."""
+    table = automaton.table
+    class_of = automaton.class_of
+    byte_class = automaton.byte_class
+    end = np.uint64(stop)
+    bound = np.uint64(bound)
+    position = np.uint64(state[POSITION])
+    row = np.uint64(state[ROW])
+    begin = np.uint64(state[PENDING])
+    accept = np.uint64(state[PENDING + 1])
+    span_start = np.uint64(state[SPAN_START])
+    if begin < span_start:
+        begin = span_start
+        accept = span_start
+    while n + RESERVE <= ends.size:
+        width = ZERO
+        column = ZERO
+        if position < end:
+            column, width = read_character(text, position, bound, final, class_of, byte_class)
+            if width == ZERO:
+                break
+        elif not final:
+            break
+        elif begin == end:
+            # All text is matched, or belongs to a final gap.
+            if span_start < end:
+                ends[n] = end
+                n += 1
+                span_start = end
+            break
+        entry = np.uint64(table[row + column])
+        if entry & _ACCEPT:
+            accept = position
+        if entry & _DIES == ZERO:
+            row = entry & ROW_MASK
+            position += width
+            continue
+        row = ZERO
+        if accept > begin:
+            if begin > span_start:
+                ends[n] = begin
+                n += 1
+            ends[n] = accept
+            n += 1
+            span_start = accept
+            begin = accept
+        else:
+            # No match starts here: the character belongs to a gap.
+            column, width = read_character(text, begin, bound, True, class_of, byte_class)
+            begin += width
+            accept = begin
+        position = begin
+    else:
+        state[NEED_CALL] = 1
+    state[POSITION] = position
+    state[ROW] = row
+    state[PENDING] = begin
+    state[PENDING + 1] = accept
+    state[SPAN_START] = span_start
+    return n
 
 
 @kernel
@@ -51,7 +179,7 @@ def split_spans(text, stop, final, automaton, state, ends):
         True if the text ends at `stop`. Otherwise, ends that depend on further text are left for a later call.
     automaton : SplitAutomaton, in
     state : int64[STATE_SIZE], in-out
-        All zero at the start of a text; the fields are described in `automaton_runner` and `special_token_scan`. Splitting
+        All zero at the start of a text; the fields are described above and in `special_token_scan`. Splitting
         continues at POSITION.
     ends : uint32[:], out
         At least MIN_ENDS entries. Each span starts at the end of the previous one. An end has the special flag if its span is a
@@ -163,61 +291,3 @@ def shift_state(state, by):
     """
     for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP, SPECIAL_STOP, SEARCH_POSITION):
         state[field] = max(state[field] - by, 0)
-
-
-@kernel
-def find_cut(text, lo, hi, stop, automaton, reach, hidden):
-    """Find a position where a text may be cut, such that both parts have the same pre-tokens as the whole text.
-
-    Parameters
-    ----------
-    text : uint8[:], in
-        The text, or a part that starts at the start of a text, at a safe cut, or at least LONGEST_SPECIAL + 4 bytes before
-        `lo`.
-    lo, hi : int
-        The cut is searched in `lo:hi + 1`.
-    stop : int
-        The text known so far is `text[:stop]`.
-    automaton : SplitAutomaton, in
-    reach : int64[:], in
-        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; empty if there are no special
-        tokens.
-    hidden : int
-        The value that `reach_specials` returned, or `stop`.
-
-    Returns
-    -------
-    int
-        The first position that is proven to be safe, or -1. The text before the cut ends by reading the character after it, not
-        by reaching the end of the text.
-
-    Notes
-    -----
-    O(hi - lo). A position is safe if it is between a safe pair of characters (`bpejit.splitting.dfa.safe_pairs_of_dfa`), and no
-    special token, or prefix of one that further text might complete, starts before or at the position and ends after it.
-    """
-    longest = automaton.settings[LONGEST_SPECIAL]
-    stride = automaton.settings[STRIDE]
-    first = max(0, lo - longest - 4)
-    position = first
-    # A character has at most three continuation bytes, so a new one starts after three of them in any case.
-    aligned = min(position + 3, stop)
-    while position < aligned and text[position] & 0xC0 == 0x80:
-        position += 1
-    blocked = np.int64(0)
-    pair_row = np.int64(0)
-    while position < stop and position <= hi:
-        column, width = read_character(
-            text, np.uint64(position), np.uint64(stop), False, automaton.class_of, automaton.byte_class
-        )
-        if width == 0:
-            return -1
-        if position >= hidden:
-            return -1
-        if position - first < reach.size:
-            blocked = max(blocked, reach[position - first])
-        if position >= lo and position >= blocked and automaton.safe[pair_row + np.int64(column)]:
-            return position
-        pair_row = np.int64(column) * stride
-        position += np.int64(width)
-    return -1

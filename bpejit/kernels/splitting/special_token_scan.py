@@ -1,4 +1,4 @@
-"""Find special tokens in bytes: leftmost first, and the longest of those at one position.
+"""Find special tokens in bytes: leftmost first, and the longest of those at one position; and where a text may be cut.
 
 An automaton in flat arrays (see `special_token_trie`) finds them in time linear in the text, for any number and length of
 tokens. If all tokens start with the same byte, as they usually do, ordinary text is skipped in blocks. A shared second byte
@@ -13,6 +13,8 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
+from bpejit.kernels.common.characters import read_character
+from bpejit.kernels.constants import LONGEST_SPECIAL, STRIDE
 from bpejit.kernels.splitting.special_token_trie import (
     CHILDREN,
     DEPTH,
@@ -31,7 +33,7 @@ from bpejit.kernels.splitting.special_token_trie import (
     follow_suffixes,
 )
 
-# Fields of the state of `split_spans` for the search of special tokens; the others are in `automaton_runner`.
+# Fields of the state of `split_spans` for the search of special tokens; the others are in `spans`.
 SEARCH_NODE = 8
 """The current node of the search plus 1; 0 is the root."""
 SEARCH_POSITION = 9
@@ -221,3 +223,61 @@ def reach_specials(text, first, last, stop, trie, reach):
         node = follow_suffixes(trie.trie_roots, nodes, trie.trie_labels, node, text[position])
         if node != ROOT:
             position += 1
+
+
+@kernel
+def find_cut(text, lo, hi, stop, automaton, reach, hidden):
+    """Find a position where a text may be cut, such that both parts have the same pre-tokens as the whole text.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        The text, or a part that starts at the start of a text, at a safe cut, or at least LONGEST_SPECIAL + 4 bytes before
+        `lo`.
+    lo, hi : int
+        The cut is searched in `lo:hi + 1`.
+    stop : int
+        The text known so far is `text[:stop]`.
+    automaton : SplitAutomaton, in
+    reach : int64[:], in
+        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; empty if there are no special
+        tokens.
+    hidden : int
+        The value that `reach_specials` returned, or `stop`.
+
+    Returns
+    -------
+    int
+        The first position that is proven to be safe, or -1. The text before the cut ends by reading the character after it, not
+        by reaching the end of the text.
+
+    Notes
+    -----
+    O(hi - lo). A position is safe if it is between a safe pair of characters (`bpejit.splitting.dfa.safe_pairs_of_dfa`), and no
+    special token, or prefix of one that further text might complete, starts before or at the position and ends after it.
+    """
+    longest = automaton.settings[LONGEST_SPECIAL]
+    stride = automaton.settings[STRIDE]
+    first = max(0, lo - longest - 4)
+    position = first
+    # A character has at most three continuation bytes, so a new one starts after three of them in any case.
+    aligned = min(position + 3, stop)
+    while position < aligned and text[position] & 0xC0 == 0x80:
+        position += 1
+    blocked = np.int64(0)
+    pair_row = np.int64(0)
+    while position < stop and position <= hi:
+        column, width = read_character(
+            text, np.uint64(position), np.uint64(stop), False, automaton.class_of, automaton.byte_class
+        )
+        if width == 0:
+            return -1
+        if position >= hidden:
+            return -1
+        if position - first < reach.size:
+            blocked = max(blocked, reach[position - first])
+        if position >= lo and position >= blocked and automaton.safe[pair_row + np.int64(column)]:
+            return position
+        pair_row = np.int64(column) * stride
+        position += np.int64(width)
+    return -1

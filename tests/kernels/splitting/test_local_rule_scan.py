@@ -15,7 +15,7 @@ from helpers.strategies import special_tokens
 from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import CUT_RULES, POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.kernels.splitting import automaton_runner
+from bpejit.kernels.splitting import spans
 from bpejit.splitting import PRESETS, Splitter
 
 GUARD = 0xDEADBEEF
@@ -52,8 +52,8 @@ def split_guarded(
     for stop in [*sorted(stops), None]:
         known = len(data) if stop is None else stop
         text = np.frombuffer(data[:known] + padding, dtype=np.uint8).copy()
-        state[automaton_runner.NEED_CALL] = 1
-        while state[automaton_runner.NEED_CALL]:
+        state[spans.NEED_CALL] = 1
+        while state[spans.NEED_CALL]:
             n = split_some(splitter, text, known, stop is None, state, ends)
             assert n <= n_ends
             found += ends[:n].tolist()

@@ -11,7 +11,7 @@ from helpers.strategies import awkward_bytes, special_tokens
 from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
-from bpejit.kernels.constants import POSITION_MASK
+from bpejit.kernels.constants import POSITION_MASK, STRIDE
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.spans import split_adjacent
 from bpejit.splitting import PRESETS, Splitter
@@ -124,7 +124,7 @@ def test_find_cut(pattern: str, data: bytes, tokens: list[bytes], lo: int, lengt
     splitter = cached_splitter(pattern, tuple(tokens))
     automaton = splitter.automaton
     assert automaton is not None
-    stride = int(automaton.settings[spans.STRIDE])
+    stride = int(automaton.settings[STRIDE])
     text, n = padded_text(data)
     found = splitter.find_cut(text, lo, lo + length, n)
     expected = twins.splitting.find_cut(
