@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import os
-from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -21,7 +20,7 @@ from bpejit.arrays import Array, distinct
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.base import DescribedFormat
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.list_readers import COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
@@ -152,7 +151,7 @@ class RowWriter(TokenFileWriter):
         return self._arrow.field(name, self._arrow.list_(item), nullable=False)
 
 
-class ListColumnFormat(DescribedFormat):
+class ListColumnFormat(TokenFileFormat):
     """A format with a row per document.
 
     Attributes
@@ -174,9 +173,9 @@ class ListColumnFormat(DescribedFormat):
             raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
         return found
 
-    @abstractmethod
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of pyarrow for record batches."""
+        raise NotImplementedError
 
     def close_rows(self, output: Any, counts: list[int]) -> None:  # noqa: ARG002
         """Complete a file with some numbers of ids in its groups."""

@@ -1,13 +1,12 @@
-"""The interface of token file formats, and templates: for files with a description, and for ids that are one array in a file.
+"""The template of token file formats, and that of formats whose ids are one array in a file.
 
-A format of the last kind, whose files are mapped into memory, states where the ids begin, its header, what it reads before the
-ids, and how the borders of documents are stored; the template writes, opens and checks its files. A job writes ids into a file
-with space for the header, and `write_others` makes a token file of it, so that ids are written once.
+A format of the second kind, whose files are mapped into memory, states where the ids begin, its header, what it reads before
+the ids, and how the borders of documents are stored; the template writes, opens and checks its files. A job writes ids into a
+file with space for the header, and `write_others` makes a token file of it, so that ids are written once.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -46,8 +45,10 @@ from bpejit.tokenfiles.mapping import (
 from bpejit.tokenfiles.readers import MappedTokens, TokenReader, TokenSource
 
 
-class TokenFileFormat(ABC):
+class TokenFileFormat:
     """A format of token files.
+
+    It has a `writer_type`, which writes files with a description, and `read`, or `writer` and `open` of its own.
 
     Attributes
     ----------
@@ -63,6 +64,14 @@ class TokenFileFormat(ABC):
         The names of the columns of its files, if these have rows; then its writers take `pack` and `columns`.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
+    writer_type : type
+    magic : bytes
+        The first bytes of the files, by which they are recognized. Without, it is their suffix.
+    states_dtype : bool
+        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
+        description first.
+    streams : bool
+        Whether ids can be written to a stream, without a description.
     """
 
     name: ClassVar[str]
@@ -71,19 +80,13 @@ class TokenFileFormat(ABC):
     dtypes: ClassVar[Dtypes]
     stores_documents: ClassVar[bool] = False
     own_columns: ClassVar[tuple[str, ...]] = ()
+    writer_type: ClassVar[type[TokenFileWriter]]
+    magic: ClassVar[bytes] = b""
+    states_dtype: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
 
-    @abstractmethod
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,
-    ) -> TokenFileWriter:
-        """Return a writer.
+    def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
+        """Return a writer, to which some formats give more options (see `token_writer`).
 
         Parameters
         ----------
@@ -107,12 +110,43 @@ class TokenFileFormat(ABC):
         OutputError
             If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
         """
+        return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
 
-    @abstractmethod
+    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
+        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
+        return choose_dtype(self.dtypes, dtype, vocab_size)
+
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
     ) -> TokenReader:
-        """Open a token file; the parameters and errors are the same as for `open_tokens`."""
+        """Open a token file, checked against its description if it has one; see `open_tokens` for parameters and errors."""
+        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
+        if dtype is not None and not self.states_dtype:
+            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        fields = read_description(path)  # first, because it may complete or undo an interrupted run
+        size = regular_size(path)
+        if fields is not None:
+            asked = None if self.states_dtype else dtype
+            check_description(
+                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        return self.read(path, size, fields, dtype)
+
+    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
+        """Return an open token file, or raise TokenFileError.
+
+        Parameters
+        ----------
+        path : Path
+            The file with the ids.
+        size : int
+            Of this file, in bytes.
+        fields : Description, optional
+            Its description.
+        dtype : str, optional
+            The dtype that is expected.
+        """
+        raise NotImplementedError
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenSource:  # noqa: ARG002
         """Return the ids of a stream, which is read once and cannot seek.
@@ -126,17 +160,37 @@ class TokenFileFormat(ABC):
             f"the format {self.name} cannot be read from standard input; expected the path of a file: write the ids to a file"
         )
 
+    def main_file(self, path: StrPath) -> StrPath:
+        """Return the file with the ids."""
+        return path
+
+    def border_files(self, path: StrPath) -> list[Path]:  # noqa: ARG002
+        """Return further files, with the borders of documents."""
+        return []
+
     def files(self, path: StrPath) -> list[StrPath]:
         """Return all files of the token file at `path`, which a writer creates or removes and a reader reads."""
-        return [path]
+        main = self.main_file(path)
+        return [main, *self.border_files(main), description_path(main)]
 
     def check_columns(self, schema: Any) -> None:  # noqa: ARG002
         """Raise OptionError if the format cannot store columns of these types, a pyarrow.Schema."""
         return
 
     def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is in this format, judged without reading all of it."""
-        return Path(path).suffix == self.suffix
+        """Return True if a file is described as one of this format, or is like one and has no description."""
+        found = described_format(self.main_file(path))
+        return self.is_like(path) if found is None else found == self.name
+
+    def is_like(self, path: StrPath) -> bool:
+        """Return True if a file without a description may be one of this format, judged without reading all of it."""
+        if not self.magic:
+            return Path(path).suffix == self.suffix
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(len(self.magic)) == self.magic
+        except OSError:
+            return False
 
 
 def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
@@ -166,95 +220,6 @@ def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
             f"expected a dtype that holds every id: use `{list(dtypes)[-1]}` or `auto`"
         )
     return chosen
-
-
-class DescribedFormat(TokenFileFormat):
-    """A format whose files have a description.
-
-    Attributes
-    ----------
-    writer_type : type
-    magic : bytes
-        The first bytes of the files, by which they are recognized. Without, it is their suffix.
-    states_dtype : bool
-        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
-        description first.
-    streams : bool
-        Whether ids can be written to a stream, without a description.
-    """
-
-    writer_type: ClassVar[type[TokenFileWriter]]
-    magic: ClassVar[bytes] = b""
-    states_dtype: ClassVar[bool] = False
-    streams: ClassVar[bool] = False
-
-    def main_file(self, path: StrPath) -> StrPath:
-        """Return the file with the ids."""
-        return path
-
-    def border_files(self, path: StrPath) -> list[Path]:  # noqa: ARG002
-        """Return further files, with the borders of documents."""
-        return []
-
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the file with the ids, those with the borders of documents, and the description."""
-        main = self.main_file(path)
-        return [main, *self.border_files(main), description_path(main)]
-
-    def choose_dtype(self, dtype: str, vocab_size: int) -> np.dtype[Any]:
-        """Return the dtype of a new file (see `bpejit.tokenfiles.base.choose_dtype`)."""
-        return choose_dtype(self.dtypes, dtype, vocab_size)
-
-    def recognizes(self, path: StrPath) -> bool:
-        """Return True if a file is described as one of this format, or is like one and has no description."""
-        found = described_format(self.main_file(path))
-        return self.is_like(path) if found is None else found == self.name
-
-    def is_like(self, path: StrPath) -> bool:
-        """Return True if a file without a description may be one of this format."""
-        if not self.magic:
-            return Path(path).suffix == self.suffix
-        try:
-            with Path(path).open("rb") as file:
-                return file.read(len(self.magic)) == self.magic
-        except OSError:
-            return False
-
-    def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
-        """Return a writer (see `TokenFileFormat.writer`), to which some formats give more options (see `token_writer`)."""
-        return self.writer_type(self, path, dtype=self.choose_dtype(dtype, vocab_size), vocab_size=vocab_size, **options)
-
-    def open(
-        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
-    ) -> TokenReader:
-        """Open a token file, checked against its description if there is one."""
-        path = Path(self.main_file(arguments.path("path", path, error=TokenFileError)))
-        if dtype is not None and not self.states_dtype:
-            dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
-        fields = read_description(path)  # first, because it may complete or undo an interrupted run
-        size = regular_size(path)
-        if fields is not None:
-            asked = None if self.states_dtype else dtype
-            check_description(
-                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
-            )
-        return self.read(path, size, fields, dtype)
-
-    @abstractmethod
-    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
-        """Return an open token file, or raise TokenFileError.
-
-        Parameters
-        ----------
-        path : Path
-            The file with the ids.
-        size : int
-            Of this file, in bytes.
-        fields : Description, optional
-            Its description.
-        dtype : str, optional
-            The dtype that is expected.
-        """
 
 
 class FileLayout(NamedTuple):
@@ -319,7 +284,7 @@ class MappedWriter(TokenFileWriter):
             self._ends.close()
 
 
-class MappedFormat(DescribedFormat):
+class MappedFormat(TokenFileFormat):
     """A format whose ids are one array; by default without a header, and with a document index beside the file.
 
     Attributes
@@ -334,7 +299,6 @@ class MappedFormat(DescribedFormat):
     states_dtype = True
     writer_type = MappedWriter
 
-    @abstractmethod
     def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
         """Read what a file contains besides ids.
 
@@ -350,6 +314,7 @@ class MappedFormat(DescribedFormat):
         ------
         TokenFileError
         """
+        raise NotImplementedError
 
     def header(self, fields: Description) -> bytes:  # noqa: ARG002
         """Return the first `ids_position` bytes of a file.

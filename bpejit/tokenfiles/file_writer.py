@@ -83,7 +83,7 @@ class TokenFileWriter:
 
     Parameters
     ----------
-    form : DescribedFormat
+    form : TokenFileFormat
     path : path or binary stream
         None as an attribute for a stream or a device, which receives what the main file would contain, without a description.
     dtype : np.dtype

@@ -11,7 +11,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import DescribedFormat
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import Borders
@@ -50,7 +50,7 @@ class TextWriter(TokenFileWriter):
             self._is_new_line = False
 
 
-class TextFormat(DescribedFormat):
+class TextFormat(TokenFileFormat):
     """The format of numbers as text; a stream, a device or a pipe receives the numbers alone, without a description."""
 
     name = "text"
