@@ -172,18 +172,13 @@ def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
                 f"(its columns are {known})"
             )
         found = column[1]
-        if _nested_dictionary(found):
+        if any("dictionary<" in str(found.field(index).type) for index in range(getattr(found, "num_fields", 0))):
             raise CorpusError(
                 f"the column `{name}` of the input `{path}` contains {found}, and dictionaries inside of other types cannot be "
                 "kept; expected plain values: convert it, or leave it out of `keep_columns=`"
             )
         fields.append(pyarrow.field(name, plain_type(found)))
     return pyarrow.schema(fields)
-
-
-def _nested_dictionary(data_type: Any) -> bool:
-    children = [data_type.field(index).type for index in range(getattr(data_type, "num_fields", 0))]
-    return any("dictionary<" in str(child) for child in children)
 
 
 def column_of(batch: Any, name: str) -> Any:

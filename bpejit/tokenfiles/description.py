@@ -173,16 +173,17 @@ def read_description(path: StrPath) -> Description | None:
     return Description(**(stored | {"file_format": get("file_format", BIN_FORMAT)}))
 
 
-def check_description(
-    path: Path,
-    fields: Description,
-    *,
-    file_format: str,
-    dtype: str | None,
-    tokenizer_sha256: str | None,
-    vocab_size: int | None,
-) -> None:
-    """Compare the description of a token file with what the caller expects.
+_ACTIONS = {
+    "file_format": "omit the format, or remove that file if it is wrong",
+    "dtype": "omit the dtype, or remove that file if it is wrong",
+    "tokenizer_sha256": "another tokenizer wrote the file: use that one, or encode the text again",
+    "vocab_size": "use the tokenizer that wrote the file, encode the text again, or restore the description",
+}
+"""What to do if a field of a description is not what the caller expects."""
+
+
+def check_description(path: Path, fields: Description, **stated: Any) -> None:
+    """Compare the description of a token file with what the caller expects, which may be None.
 
     Raises
     ------
@@ -190,16 +191,10 @@ def check_description(
         If the format, the dtype, the tokenizer or the size of the vocabulary differs.
     """
     described = description_path(path)
-    stated = (
-        ("file_format", file_format, "omit the format, or remove that file if it is wrong"),
-        ("dtype", dtype, "omit the dtype, or remove that file if it is wrong"),
-        ("tokenizer_sha256", tokenizer_sha256, "another tokenizer wrote the file: use that one, or encode the text again"),
-        ("vocab_size", vocab_size, "use the tokenizer that wrote the file, encode the text again, or restore the description"),
-    )
-    for name, expected, action in stated:
+    for name, expected in stated.items():
         found = getattr(fields, name)
         if expected not in (None, found) and found is not None:
-            raise TokenFileError(f"`{described}`: {name} is {found}; expected {expected} for `{path}`: {action}")
+            raise TokenFileError(f"`{described}`: {name} is {found}; expected {expected} for `{path}`: {_ACTIONS[name]}")
     limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
     problem = ""
     if fields.vocab_size > limit:

@@ -133,16 +133,12 @@ class Text2ClassProblem(Text2TextProblem):
     text_features = ("inputs",)
 
 
-class _FileProblem(FileProblem, Text2TextProblem):
-    """A problem whose samples are in files."""
-
-
-def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
+def load_problem(name: StrPath | Problem) -> Problem:
     """Return a problem.
 
     Parameters
     ----------
-    name : path, str or Text2TextProblem
+    name : path, str or Problem
         A TOML file, or `MODULE:CLASS` or `FILE.py:CLASS`.
 
     Raises
@@ -150,13 +146,13 @@ def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
     ArgumentTypeError, OptionError
         If there is no such problem.
     """
-    if isinstance(name, Text2TextProblem):
+    if isinstance(name, Problem):
         return name
     text = arguments.path("problem", name)
     module, found, attribute = text.rpartition(":")
     if found and attribute.isidentifier() and not Path(text).exists():
         return _load_class(module, attribute)
-    return _FileProblem(read_settings(Path(text)), Path(text).parent, text)
+    return FileProblem(read_settings(Path(text)), Path(text).parent, text)
 
 
 def _load_class(module: str, attribute: str) -> Text2TextProblem:
@@ -193,7 +189,7 @@ class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
 
 @takes(GenerationWork)
 def generate_data(
-    problem: Text2TextProblem | StrPath,
+    problem: Problem | StrPath,
     data_dir: StrPath,
     *,
     tmp_dir: StrPath | None = None,
@@ -212,8 +208,8 @@ def generate_data(
 
     Parameters
     ----------
-    problem : Text2TextProblem, path or str
-        A problem, a TOML file that describes one, or `MODULE:CLASS`.
+    problem : Problem, path or str
+        A `Text2TextProblem`, a TOML file that describes one, or `MODULE:CLASS`.
     data_dir : path
         The folder for the vocabularies and the shards, or a URL such as `s3://bucket/data`.
     tmp_dir : path, optional
