@@ -9,8 +9,7 @@ reports.
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
+import runpy
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -133,12 +132,16 @@ class Text2ClassProblem(Text2TextProblem):
     text_features = ("inputs",)
 
 
-def load_problem(name: StrPath | Problem) -> Problem:
+class _FileProblem(FileProblem, Text2TextProblem):
+    """A problem whose samples are in files."""
+
+
+def load_problem(name: StrPath | Text2TextProblem) -> Text2TextProblem:
     """Return a problem.
 
     Parameters
     ----------
-    name : path, str or Problem
+    name : path, str or Text2TextProblem
         A TOML file, or `MODULE:CLASS` or `FILE.py:CLASS`.
 
     Raises
@@ -146,28 +149,22 @@ def load_problem(name: StrPath | Problem) -> Problem:
     ArgumentTypeError, OptionError
         If there is no such problem.
     """
-    if isinstance(name, Problem):
+    if isinstance(name, Text2TextProblem):
         return name
     text = arguments.path("problem", name)
     module, found, attribute = text.rpartition(":")
     if found and attribute.isidentifier() and not Path(text).exists():
         return _load_class(module, attribute)
-    return FileProblem(read_settings(Path(text)), Path(text).parent, text)
+    return _FileProblem(read_settings(Path(text)), Path(text).parent, text)
 
 
 def _load_class(module: str, attribute: str) -> Text2TextProblem:
     try:
         if module.endswith(".py"):
-            name = Path(module).stem
-            spec = importlib.util.spec_from_file_location(name, module)
-            if spec is None or spec.loader is None:
-                raise ImportError(f"`{module}` cannot be imported")
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[name] = loaded
-            spec.loader.exec_module(loaded)
+            names = runpy.run_path(module, run_name=Path(module).stem)
         else:
-            loaded = importlib.import_module(module)
-        problem = getattr(loaded, attribute)()
+            names = vars(importlib.import_module(module))
+        problem = names[attribute]()
     except BpejitError:
         raise
     except Exception as cause:
@@ -189,7 +186,7 @@ class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
 
 @takes(GenerationWork)
 def generate_data(
-    problem: Problem | StrPath,
+    problem: Text2TextProblem | StrPath,
     data_dir: StrPath,
     *,
     tmp_dir: StrPath | None = None,
@@ -208,8 +205,8 @@ def generate_data(
 
     Parameters
     ----------
-    problem : Problem, path or str
-        A `Text2TextProblem`, a TOML file that describes one, or `MODULE:CLASS`.
+    problem : Text2TextProblem, path or str
+        A problem, a TOML file that describes one, or `MODULE:CLASS`.
     data_dir : path
         The folder for the vocabularies and the shards, or a URL such as `s3://bucket/data`.
     tmp_dir : path, optional
