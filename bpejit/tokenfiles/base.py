@@ -18,11 +18,10 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, naming_output
+from bpejit.storage.files import StrPath
 from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.description import (
     DTYPES,
-    END_DTYPE,
     Description,
     Dtypes,
     check_description,
@@ -65,6 +64,8 @@ class TokenFileFormat:
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     writer_type : type
+    ids_position : int
+        Bytes before the ids that the format writes.
     magic : bytes
         The first bytes of the files, by which they are recognized. Without, it is their suffix.
     states_dtype : bool
@@ -80,7 +81,8 @@ class TokenFileFormat:
     dtypes: ClassVar[Dtypes]
     stores_documents: ClassVar[bool] = False
     own_columns: ClassVar[tuple[str, ...]] = ()
-    writer_type: ClassVar[type[TokenFileWriter]]
+    writer_type: ClassVar[type[TokenFileWriter]] = TokenFileWriter
+    ids_position: ClassVar[int] = 0
     magic: ClassVar[bytes] = b""
     states_dtype: ClassVar[bool] = False
     streams: ClassVar[bool] = False
@@ -250,54 +252,16 @@ Ends = Callable[[], Iterator[Array]]
 """Yields the ends of all documents in blocks, int64, as positions in the token file; the last is the number of ids."""
 
 
-class MappedWriter(TokenFileWriter):
-    """Write a token file in a format with one array of ids."""
-
-    form: MappedFormat
-    _ends: BinaryIO | None = None
-
-    def _begin(self) -> None:
-        self._data.write(bytes(self.form.ids_position))
-        if self._has_documents:
-            import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
-
-            with naming_output(self._name, always=True):
-                self._ends = tempfile.TemporaryFile(dir=Path(self._name).absolute().parent)  # noqa: SIM115 - closed at the end
-
-    def _append(self, ids: Array, ends: Array | None) -> None:
-        self.form.check_size(self.n_tokens)
-        super()._append(ids, ends)
-        if self._ends is not None and ends is not None:
-            with naming_output(self._name, always=True):
-                self._ends.write(ends.astype(END_DTYPE, copy=False).data)
-
-    def _finish(self) -> None:
-        fields = self._fields()
-        if self._ends is not None:
-            with naming_output(self._name, always=True), self._ends as file:
-                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
-        if self.form.ids_position:
-            self._data.write_at_start(self.form.header(fields))
-
-    def _abandon(self) -> None:
-        if self._ends is not None:
-            self._ends.close()
-
-
 class MappedFormat(TokenFileFormat):
     """A format whose ids are one array; by default without a header, and with a document index beside the file.
 
     Attributes
     ----------
-    ids_position : int
-        Bytes before the ids that the format writes.
     states_dtype : bool
         Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
     """
 
-    ids_position: ClassVar[int] = 0
     states_dtype = True
-    writer_type = MappedWriter
 
     def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
         """Read what a file contains besides ids.

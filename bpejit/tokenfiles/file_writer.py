@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,9 +17,10 @@ import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.files import StrPath, naming_output, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
+from bpejit.tokenfiles.mapping import read_ends
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -79,7 +81,7 @@ class Hasher:
 class TokenFileWriter:
     """Write a token file, block by block. It appears with its description when the context exits without an exception.
 
-    A format is a subclass with the methods `_begin`, `_append` and `_finish`, which write the other files.
+    This writes formats with one array of ids; the others have a subclass with the methods `_begin`, `_append` and `_finish`.
 
     Parameters
     ----------
@@ -115,6 +117,7 @@ class TokenFileWriter:
         self.n_documents = 0
         self._last_end = 0
         self._name = "the output"
+        self._ends_file: BinaryIO | None = None
         self._has_documents = document_index or form.stores_documents
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
@@ -199,19 +202,37 @@ class TokenFileWriter:
 
     def _begin(self) -> None:
         """Write what precedes the ids."""
+        self._data.write(bytes(self.form.ids_position))
+        if self._has_documents:
+            import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
 
-    def _append(self, ids: Array, ends: Array | None) -> None:  # noqa: ARG002
+            with naming_output(self._name, always=True):
+                folder = Path(self._name).absolute().parent
+                self._ends_file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
         """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
-        if not ids.size:
-            return
-        with self._hash.updating(ids.data) if self._others else nullcontext():  # a stream has no description
-            self._data.write(ids.data)
+        self.form.check_size(self.n_tokens)
+        if ids.size:
+            with self._hash.updating(ids.data) if self._others else nullcontext():  # a stream has no description
+                self._data.write(ids.data)
+        if self._ends_file is not None and ends is not None:
+            with naming_output(self._name, always=True):
+                self._ends_file.write(ends.astype(END_DTYPE, copy=False).data)
 
     def _finish(self) -> None:
         """Write what follows the ids."""
+        fields = self._fields()
+        if self._ends_file is not None:
+            with naming_output(self._name, always=True), self._ends_file as file:
+                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
+        if self.form.ids_position:
+            self._data.write_at_start(self.form.header(fields))
 
     def _abandon(self) -> None:
         """Release what the format holds when writing fails."""
+        if self._ends_file is not None:
+            self._ends_file.close()
 
     def _hash_documents(self, ends: Array) -> None:
         """Hash the ends of documents, int64 [documents], as positions in the file."""

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_963,
-    "package lines of code": 43_832,
-    "package tokens": 428_040,
+    "package lines": 71_895,
+    "package lines of code": 43_785,
+    "package tokens": 427_732,
     "tokens in a line of code": 9.82,
     "package modules": 326,
     "cli lines": 4_158,
