@@ -26,6 +26,7 @@ class Settings:
     own_bytes: int = 20_000_000
     """Bytes of a text that is encoded with a vocabulary trained on its language."""
     file_bytes: int = 200_000_000
+    large_file_bytes: int = 2_200_000_000
     small_files: int = 10_000
     long_bytes: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
     batch_texts: int = 200_000
@@ -53,6 +54,7 @@ QUICK = {
     "large_bytes": 0,
     "own_bytes": 1_000_000,
     "file_bytes": 16_000_000,
+    "large_file_bytes": 32_000_000,
     "small_files": 1_000,
     "long_bytes": (10_000, 100_000),
     "batch_texts": 10_000,
@@ -76,6 +78,7 @@ TOY = {
     "vocab_size": 500,
     "own_bytes": 40_000,
     "file_bytes": 100_000,
+    "large_file_bytes": 200_000,
     "small_files": 20,
     "long_bytes": (1_000,),
     "batch_texts": 200,

@@ -28,6 +28,12 @@ SPECIALS = {
 }
 """Special tokens of the published vocabularies, as in tiktoken; rank files do not contain them."""
 
+KINDS: dict[str, dict[str, Any]] = {
+    "byte fallback": {"symbols": "characters", "byte_fallback": True, "metaspace": True, "tie_break": "hf"},
+    "superwords": {"superwords": "super", "tie_break": "smallest-ids"},
+}
+"""Options of `bpejit.train` for vocabularies of other kinds, which are trained on a text."""
+
 RANK_FILES = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "o200k": "o200k_base"}
 """Files vocabs/NAME.tiktoken.gz of the optional data folder."""
 
@@ -135,7 +141,10 @@ class Vocabularies:
 
         pattern = name if name in RANK_FILES else "gpt2"
         if name not in RANK_FILES and name not in self.given and corpus is not None:
-            tokenizer = train([corpus], vocab_size=vocab_size, special_tokens=[END_OF_TEXT], tie_break="smallest-ids")
+            options = {"tie_break": "smallest-ids", **KINDS.get(name, {})}
+            if "superwords" in options:
+                options["transition"] = vocab_size - vocab_size // 8
+            tokenizer = train([corpus], vocab_size=vocab_size, special_tokens=[END_OF_TEXT], **options)
             return self._write(name, tokenizer.model, unreachable=0)
         source = self.given.get(name)
         specials = SPECIALS.get(name)
