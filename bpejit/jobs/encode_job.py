@@ -1,12 +1,15 @@
-"""Encode text in chunks, and change the documents of the stream of ids: tokens are added, and some documents are set aside.
+"""Encoding as a kind of job: workers encode chunks, and a sink changes the documents of the stream of ids, and writes them.
 
-Engines run `encode_job` in workers; the other stages receive the ids in blocks, in order.
+Engines run `encode_job` in workers; the other stages receive the ids in blocks, in order: tokens are added to documents, and
+some documents are set aside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +17,21 @@ from bpejit.arrays import Array, random_numbers
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
+from bpejit.corpus.kept_columns import merge_schemas, pack_rows, read_schema, unpack_rows
+from bpejit.corpus.units import Unit
+from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import FunctionJob
+from bpejit.errors import CorpusError
 from bpejit.formats.missing_parts import END_OF_TEXT
+from bpejit.jobs.final_files import LENGTHS, SCHEMA, SHARED, columns_path, sink_options
+from bpejit.jobs.job_folder import Fields, GrowingFile
+from bpejit.jobs.job_plan import JobPlan, PartSink
+from bpejit.jobs.spools import SpoolSink, count_lengths
 from bpejit.model import Model
+from bpejit.storage.files import file_sha256
+from bpejit.storage.temporary import hidden
+from bpejit.tokenfiles import load_format
 
 
 class EncodedChunk(NamedTuple):
@@ -278,3 +292,133 @@ class DocumentChoice:
             part_ends = np.cumsum(lengths[which])
             parts.append((found, part_ends[: int(which[: ends.size].sum())]))
         return parts
+
+
+class EncodingSink(PartSink):
+    """Passes encoded chunks through the stages of a job, to spools of ids and of columns.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Of the part.
+    model : Model
+    columns : bytes, optional
+        The types of the columns to keep, as far as they are known.
+    folder : Path
+        The folder of the part.
+    checkpoint : dict, optional
+        The last checkpoint of the part; None to begin.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+
+    def __init__(self, plan: JobPlan, model: Model, columns: bytes | None, folder: Path, checkpoint: Fields | None) -> None:
+        job = plan.job
+        self._folder = folder
+        self._per_input = plan.options.per_input
+        self._watch = CarriageReturns.of(model)
+        self._tokens = DocumentTokens(job["prepend"], job["append"])
+        self._choice = DocumentChoice(job["val_fraction"], job["seed"] or 0)
+        self._output = 0
+        known = checkpoint or {}
+        if checkpoint is not None:
+            self._tokens.last = checkpoint["last"]
+            self._choice.open, self._choice.unit, self._choice.begun = checkpoint["drawn"]
+        _, parts = plan.options.part or (0, 1)
+        lengths = None
+        if job["shard_tokens"] is not None or job["val_fraction"]:
+            lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size)
+        if lengths is not None and parts > 1:
+            self._write_shared(LENGTHS, partial(np.save, arr=lengths))
+        spools = sink_options(job, load_format(job["format"]), parts, lengths, is_whole=parts == 1)
+        self._sides = spools.sides
+        self._columns = []
+        self._schema = None
+        if columns is not None:
+            self._write_shared(SCHEMA, partial(Path.write_bytes, data=columns))
+            self._schema = read_schema(columns)
+        if job.get("keep_columns"):
+            found = known.get("columns", [(0, None)] * len(self._sides))
+            self._columns += [
+                GrowingFile(columns_path(folder, side), *one) for side, one in zip(self._sides, found, strict=True)
+            ]
+        self._spools = SpoolSink(folder, spools, known.get("sink"))
+        if not self._per_input:
+            self._spools.begin_output(0)
+
+    def _write_shared(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file that all parts write, equally, into the folder of the job."""
+        path = self._folder.parent / name
+        written = hidden(path, f"tmp{path.suffix}")
+        write(written)
+        written.replace(path)
+
+    def begin_unit(self, unit: Unit) -> None:
+        """Set the output and the documents of the next chunks."""
+        if self._per_input:
+            self._output = unit.first_source
+            self._spools.begin_output(self._output)
+        if self._choice.unit != unit.number:
+            self._choice.begin_unit(unit.number)
+
+    def write(self, result: EncodedChunk) -> tuple[int, int]:
+        """Append an encoded chunk; return the numbers of ids, with those that were added, and of documents."""
+        if self._watch is not None:
+            self._watch.check(result.ids)
+        ids, ends = self._tokens.add(result.ids, result.ends)
+        sides = self._sides
+        divided = self._choice.divide(ids, ends) if len(sides) > 1 else [(ids, ends)]
+        for aside, documents in zip(sides, divided, strict=True):
+            self._spools.write(aside, *documents, result.n_bytes)
+        rows: Any = _rows_of(result) if self._columns else None
+        for aside, file in zip(sides, self._columns, strict=False):
+            chosen = rows.filter(self._choice.ended == aside) if len(sides) > 1 else rows
+            if chosen.num_rows:
+                self._schema = merge_schemas(self._schema, chosen.schema)
+                file.write(self._output.to_bytes(8, "little") + pack_rows(chosen))
+        return int(ids.size), result.n_documents
+
+    def state(self) -> Fields:
+        """Return the states of all stages."""
+        choice = self._choice
+        drawn = [choice.open, choice.unit, choice.begun]
+        return {"last": self._tokens.last, "drawn": drawn, "sink": self._spools.state(), **self._column_state()}
+
+    def _column_state(self) -> Fields:
+        """Return the size and the hash of each file of columns."""
+        return {"columns": [(file.size, file.sha256) for file in self._columns]} if self._columns else {}
+
+    def changed(self) -> list[Path]:
+        """Return the files that may have changed since the last call."""
+        return [*self._spools.changed(), *(file.path for file in self._columns)]
+
+    def finish(self) -> Fields:
+        """Complete the spools; return their hashes, and those of the files that all parts write."""
+        self._spools.finish()
+        shared = {name: file_sha256(path) for name in SHARED if (path := self._folder.parent / name).exists()}
+        return {"shared": shared, "closed_sha256": self._spools.closed_sha256, **self._column_state()}
+
+    def close(self) -> None:
+        """Close all files."""
+        self._spools.close()
+        for file in self._columns:
+            file.close()
+
+
+def _rows_of(encoded: EncodedChunk) -> Any:
+    """Return the rows of the columns to keep of a chunk, as a record batch.
+
+    Raises
+    ------
+    CorpusError
+        If there is not one for each document.
+    """
+    rows = unpack_rows(encoded.columns)
+    if rows.num_rows != encoded.n_documents:
+        raise CorpusError(
+            f"an input has {rows.num_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for "
+            "each: its format (see `bpejit.corpus.registry`) has to return them"
+        )
+    return rows

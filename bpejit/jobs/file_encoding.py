@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,38 +16,40 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import no_texts
-from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.kept_columns import final_schema, read_schema
-from bpejit.corpus.sources import Source, find_sources, total_bytes
+from bpejit.corpus.sources import Source, check_shared_sources, find_sources, total_bytes
 from bpejit.corpus.units import plan_units
-from bpejit.encoding.codec import CarriageReturns, Codec
+from bpejit.encoding.codec import CarriageReturns, Codec, warm_encoding
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import RAY, make_engine, report_details
-from bpejit.errors import OptionError
+from bpejit.engines import RAY, Engine, FunctionJob, Job, make_engine, report_details
+from bpejit.errors import BpejitError, OptionError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.any_job import estimate_job, join_parts, open_store, run_anywhere
-from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, encode_job, find_separator
-from bpejit.jobs.encoding_outputs import EncodingOutputs
-from bpejit.jobs.encoding_plan import EncodingPlan
+from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, EncodingSink, checksum_chunk, encode_job, find_separator
+from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import slice_units
-from bpejit.jobs.job_totals import JobReport, JobResult, Totals
+from bpejit.jobs.job_plan import JobPlan, slice_units
+from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION
+from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
+from bpejit.jobs.running import estimate_job, join_parts, open_store, run_job
+from bpejit.jobs.spools import SpoolRecord
+from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.base import choose_dtype
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
 from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer
 
-_CHANGE_FILES = ("append", "prepend", "document_index", "pack", "shard_tokens", "shard_exact", "val_fraction")
-"""The options of a job that change the bytes of its outputs, beside the seed."""
+ASIDE = "-val"
+"""What the names of files with the documents that are set aside end in, before the number of a shard and the suffix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,169 @@ class EncodeReport(JobReport):
     left_out: int = 0
 
 
+@dataclass(frozen=True)
+class EncodingPlan(JobPlan):
+    """The encoding of inputs into token files.
+
+    Parameters
+    ----------
+    names, job, options, units, mine, store
+        See `JobPlan`.
+    encoder : Encoder
+    sources : list of Source
+    chunk_bytes : int
+    columns : bytes, optional
+        The types of the columns to keep, as far as they are known.
+    """
+
+    encoder: Encoder
+    sources: Sequence[Source]
+    chunk_bytes: int
+    columns: bytes | None = None
+
+    kernels = (warm_encoding,)
+    stage = "bpejit encode"
+    what = "this job"
+    doing = "encoding"
+    done = "encoded"
+
+    @property
+    def paths(self) -> list[str]:
+        """The inputs of the part."""
+        return list(dict.fromkeys(source.path for unit in self.mine for source in unit.sources))
+
+    @property
+    def releases_gil(self) -> bool:
+        """See `JobPlan`."""
+        return self.encoder.splitter.automaton is not None
+
+    def checksum_job(self, checkpoint: Fields) -> tuple[Job, Chunker]:
+        """Return what computes checksums of the chunks that the run of a checkpoint has encoded."""
+        chunker = Chunker(self.encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+        return FunctionJob(checksum_chunk, ChunkReader), chunker
+
+    @property
+    def reading(self) -> Fields:
+        """The size of chunks, which checksums depend on."""
+        return {"chunk_bytes": self.chunk_bytes}
+
+    def chunk_job(self) -> tuple[Job, Chunker]:
+        """Return the job that encodes chunks in workers, and the chunker."""
+        return encode_job(self.encoder, self.job["dtype"]), Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
+
+    def open_sink(self, folder: Path, checkpoint: Fields | None) -> EncodingSink:
+        """Return what writes ids into spools (see `JobPlan`)."""
+        return EncodingSink(self, self.encoder.model, self.columns, folder, checkpoint)
+
+    def check_shared(self) -> None:
+        """Raise OptionError if the job is a part, or an input is a pipe."""
+        super().check_shared()
+        check_shared_sources(self.sources)
+
+    def shared(self) -> EncodingPlan:
+        """Return what the plans of all tasks on a cluster have in common, without inputs."""
+        return replace(super().shared(), sources=())
+
+
+@dataclass(frozen=True)
+class EncodingOutputs(JobOutputs):
+    """The outputs of an encoding job, and their names.
+
+    Parameters
+    ----------
+    out : Path
+        A file, or a folder of outputs.
+    inputs : list of Path, optional
+        The name of the output of each input in the folder, without suffix; None for a single output.
+    divided : bool
+        Whether the output is divided into shards.
+    format : TokenFileFormat
+    """
+
+    inputs: list[Path] | None
+    divided: bool
+    format: TokenFileFormat
+
+    @classmethod
+    def of_job(cls, out: Path, job: Fields) -> EncodingOutputs:
+        """Return the outputs of what was asked for, as in a manifest."""
+        inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
+        return cls(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return self.inputs is not None
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the output is divided into shards."""
+        return self.divided
+
+    def first_files(self) -> list[Path]:
+        """Return the files of the first output."""
+        return [Path(file) for file in self.format.files(self.path(SpoolRecord(0, 0, False, 0)))]
+
+    def path(self, record: SpoolRecord) -> Path:
+        """Return the token file that a spool becomes."""
+        if self.inputs is None:
+            base = self.out
+        else:
+            name = self.inputs[record.output]
+            base = self.out / name.with_name(f"{name.name}{self.format.suffix}")
+        suffix = "".join(base.suffixes[-1:])
+        stem = base.name[: len(base.name) - len(suffix)]
+        number = f"-{record.shard:05d}" if self.divided else ""
+        return base.with_name(f"{stem}{ASIDE if record.aside else ''}{number}{suffix}")
+
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+        found: list[Path] = []
+        for output in range(len(self.inputs or [0])):
+            if not self.divided:  # without a second set, a file that has the name of one may be anything
+                found.append(self.path(SpoolRecord(0, output, False, 0)))
+                continue
+            for aside in (False, True):
+                first = self.path(SpoolRecord(0, output, aside, 0))
+                pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
+                with suppress(OSError):
+                    found += sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
+        home = self.manifest.parent
+        for name in listed_outputs(self.manifest):
+            if Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):  # no link leads elsewhere
+                found.append(home / name)
+        files = dict.fromkeys(Path(file) for path in found for file in self.format.files(path))
+        return [file for file in files if os.path.lexists(file)]
+
+    def read_complete(self, fields: Fields) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+        if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
+            return None
+        paths = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
+        totals = Totals.of_manifest(fields)
+        try:
+            form, dtype = load_format(fields["job"]["format"]), str(fields["job"]["dtype"])
+        except (KeyError, TypeError, ValueError, BpejitError):
+            return None
+        if totals is None or not paths or not all(any(map(os.path.exists, form.files(path))) for path in paths):
+            return None
+        return Finished(tuple(paths), self.manifest, totals, dtype, int(fields.get("left_out", 0)))
+
+    def check_totals(self, job: Fields, totals: Totals) -> None:  # noqa: ARG002
+        """Raise CorpusError if all records were skipped."""
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
+
+    def write_final(
+        self,
+        parts: CompleteParts,
+        report: Progress,
+        engine: Engine | None,  # noqa: ARG002 - one process writes all files
+    ) -> tuple[FilePairs, Finished]:
+        """Join the spools of the parts, and write them as token files (see `JobOutputs`)."""
+        return FinalFiles(self, parts).write_all(report)
+
+
 def encode_files(
     encoder: Encoder,
     inputs: Inputs,
@@ -90,10 +257,11 @@ def encode_files(
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`, those of `work` checked."""
     begun = working_time()
     columns = contents.options.keep_columns
-    check_rows(format, options.pack, columns)
-    if columns and options.pack is not None:
+    pack = options.files["pack"]
+    check_rows(format, pack, columns)
+    if columns and pack is not None:
         raise OptionError(
-            f"keep_columns is {list(columns)}, and pack is {options.pack}; expected one of them, since a row of packed ids "
+            f"keep_columns is {list(columns)}, and pack is {pack}; expected one of them, since a row of packed ids "
             "has parts of several documents: leave one out"
         )
     contents.hashed = True
@@ -113,7 +281,7 @@ def encode_files(
     known: dict[str, Any] = {"dtype": plan.job["dtype"], "byte_order_marks": tuple(contents.marked), "part": options.part}
     if dry_run:
         return replace(_report(*estimate_job(plan, work), **known), stages={})
-    result = run_anywhere(plan, work)
+    result = run_job(plan, work)
     return _report(result, working_time() - begun, **known)
 
 
@@ -153,8 +321,8 @@ def _plan_job(
         "format": form.name,
         "dtype": choose_dtype(form.dtypes, dtype, model.vocab_size).name,
         **input_options,
-        **{name: getattr(options, name) for name in _CHANGE_FILES},
-        "seed": options.seed if options.val_fraction else None,
+        **options.files,
+        "seed": options.files["seed"] if options.files["val_fraction"] else None,
         "per_input": [str(name) for name in _output_names(inputs, sources)] if options.per_input else None,
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
@@ -210,8 +378,8 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
 
 def _check_stream(out: StrPath | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
     """Raise an exception if the options need files that a stream does not have."""
-    wanted = (options.shard_tokens, options.val_fraction, options.per_input, options.part, options.resume)
-    if any(wanted) or options.document_index or options.pack or columns or engine == RAY:
+    files = [value for name, value in options.files.items() if name not in ("append", "prepend", "seed")]
+    if any((*files, options.per_input, options.part, options.resume, columns, engine == RAY)):
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
         raise OptionError(
             f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "
@@ -232,7 +400,7 @@ def _encode_to_stream(
     """Write ids directly: a stream can be neither resumed nor divided."""
     model = encoder.model
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=options.overwrite, format=format)
-    tokens = DocumentTokens(options.prepend, options.append)
+    tokens = DocumentTokens(options.files["prepend"], options.files["append"])
     totals = Totals()
     watch = CarriageReturns.of(model)
     with token_writer(

@@ -1,4 +1,4 @@
-"""Turn the spools of a job into token files, which get their names later.
+"""Join the spools of the parts of a job, and turn them into token files, which get their names later.
 
 `columns-<0 or 1>.rows` in the folder of a part has the rows of columns that pass through, of the documents that remain, or that
 are set aside: the number of the output as little-endian int64, and a stream of Arrow with a record batch, for each chunk.
@@ -8,9 +8,10 @@ Outputs follow each other, and shards do not divide them: the documents of a sha
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -19,16 +20,30 @@ from typing import Any
 
 import numpy as np
 
+from bpejit.arrays import Array
 from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, merge_schemas, read_schema, stored_rows
 from bpejit.engines import count_cpus
-from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, read_record, write_record
-from bpejit.jobs.spools import BLOCK_TOKENS, SpoolRecord, ends_path, ids_path, read_spool
+from bpejit.jobs.folder_store import COMBINED
+from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder, read_record, sync_paths, write_record
+from bpejit.jobs.job_records import finished_manifest
+from bpejit.jobs.job_totals import Finished
+from bpejit.jobs.spools import (
+    BLOCK_TOKENS,
+    SinkOptions,
+    SpoolRecord,
+    SpoolSink,
+    ends_path,
+    ids_path,
+    read_closed,
+    read_spool,
+)
+from bpejit.jobs.store import CompleteParts, FilePairs
+from bpejit.progress_bar import Progress
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import file_sha256
 from bpejit.storage.temporary import remove, sync_file
-from bpejit.tokenfiles.base import MappedFormat
+from bpejit.tokenfiles.base import MappedFormat, TokenFileFormat
 from bpejit.tokenfiles.description import Description
-from bpejit.tokenfiles.file_writer import TokenFileWriter
 
 _COMPLETE = "complete"
 
@@ -38,14 +53,37 @@ _THREADS = 4
 _FLUSHED = 8
 """Files that are flushed to disk at a time, if their ids are not copied."""
 
+LENGTHS = "token_lengths.npy"
+"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
 
 SCHEMA = "columns.schema"
 """The types that were planned, in the folder of a job."""
+
+SHARED = (LENGTHS, SCHEMA)
+"""Files that all parts of a job write, equally, and that joining reads."""
 
 
 def columns_path(folder: Path, aside: bool) -> Path:
     """Return the file of the rows of a part."""
     return folder / f"columns-{int(aside)}.rows"
+
+
+def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
+    """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
+    return document_index or parts > 1 or form.stores_documents
+
+
+def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: Array | None, *, is_whole: bool) -> SinkOptions:
+    """Return how ids are divided among the spools of one of `parts`, or, with `is_whole`, among those of the whole job."""
+    return SinkOptions(
+        dtype=np.dtype(job["dtype"]).newbyteorder("<"),
+        has_ends=wants_ends(form, job["document_index"], parts),
+        sides=(False, True) if job["val_fraction"] else (False,),
+        shard_tokens=job["shard_tokens"] if is_whole else None,
+        shard_exact=job["shard_exact"],
+        token_lengths=token_lengths,
+        ids_position=form.ids_position if is_whole and isinstance(form, MappedFormat) else 0,
+    )
 
 
 @dataclass(frozen=True)
@@ -114,34 +152,125 @@ class FinalFiles:
     """Writes the token files of a job, each in a folder of its own below the folder `final` of the job.
 
     Several large files are written in further threads; their bytes are the same. Files of an interrupted run begin again,
-    unless they are complete. The spool of a MappedFormat becomes its file.
+    unless they are complete. The spool of a MappedFormat becomes its file. If this process has written all spools of the job,
+    they are not compared with their hashes (`CompleteParts.fresh`).
 
     Parameters
     ----------
     names : EncodingOutputs
-    job : dict
-        What was asked for, as in the manifest.
-    spools : Path
-        The folder of the spools, which are complete.
-    has_ends : bool
-        Whether the spools have the ends of documents.
-    fresh : bool
-        Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
+    parts : CompleteParts
     """
 
-    def __init__(self, names: Any, job: Fields, spools: Path, *, has_ends: bool, fresh: bool) -> None:
+    def __init__(self, names: Any, parts: CompleteParts) -> None:
+        n_parts = len(parts.checkpoints)
         self.names = names
-        self.dtype = np.dtype(job["dtype"]).newbyteorder("<")
-        self._job = job
-        self._spools = spools
-        self._has_ends = has_ends
-        self._fresh = fresh
+        self.dtype = np.dtype(parts.job["dtype"]).newbyteorder("<")
+        self._folder: Path = names.folder
+        self._parts = parts
+        self._job = parts.job
+        self._places = [part_folder(self._folder, index, n_parts) for index in range(n_parts)]
+        self._spools = self._places[0] if n_parts == 1 else self._folder / COMBINED
+        self._has_ends = wants_ends(names.format, self._job["document_index"], n_parts)
+        self._fresh = parts.fresh
         self._failure: BaseException | None = None
+
+    def write_all(self, report: Progress) -> tuple[FilePairs, Finished]:
+        """Join the parts, write the files that are missing, and the manifest, and remove the spools (see `JobOutputs`)."""
+        job, names, totals = self._job, self.names, self._parts.totals
+        if not self._fresh:
+            self._check_parts()
+        found = read_closed(self._spools, sha256=self._join(report))
+        # In the order of the outputs, not in that of their completion.
+        records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
+        outputs = [self._described(record) for record in records]
+        left_out = sum(record.tokens for record in records) - sum(output["tokens"] for output in outputs)
+        totals.tokens -= left_out
+        sums = {
+            "tokens": totals.tokens,
+            **({} if job.get("pack") is None else {"left_out": left_out}),
+            "documents": totals.documents,
+            "bytes_read": totals.bytes,
+            "skipped": totals.skipped.count,
+        }
+        final = self._folder / FINAL
+        if self._fresh:  # what is there belongs to a run that was killed before its first checkpoint
+            shutil.rmtree(final, ignore_errors=True)
+        final.mkdir(exist_ok=True)
+        self._write_missing(records)
+        pairs: list[tuple[Path, Path]] = []
+        for record in records:
+            staged = map(Path, names.format.files(self._staged(record)))
+            targets = map(Path, names.format.files(names.path(record)))
+            pairs += [pair for pair in zip(staged, targets, strict=True) if pair[0].exists()]
+        written = final / names.manifest.name
+        with written.open("wb") as file:  # nothing reads it before its last name is given to it
+            file.write(finished_manifest(job, sums, outputs))
+            file.flush()
+            sync_file(file.fileno())
+        # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
+        pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
+        return pairs, Finished(tuple(map(names.path, records)), names.manifest, totals, self.dtype.name, left_out)
+
+    def _described(self, record: SpoolRecord) -> Fields:
+        """Return the description of an output: with `pack`, of the ids in its rows, and of those that do not fill a row."""
+        pack = self._job.get("pack")
+        rows, left_out = divmod(record.tokens, pack or 1)
+        return {
+            "path": self.names.path(record).relative_to(self.names.manifest.parent).as_posix(),
+            "tokens": record.tokens - left_out,
+            "documents": record.documents,
+            "bytes_read": record.bytes,
+            **({"validation": True} if record.aside else {}),
+            **({} if pack is None else {"rows": rows, "left_out": left_out}),
+        }
+
+    def _check_parts(self) -> None:
+        """Compare columns, and the files that all parts share, with the hashes in the checkpoints of the parts."""
+        for place, one in zip(self._places, self._parts.checkpoints, strict=True):
+            for aside, (_, found) in enumerate(one.get("columns", ())):
+                check_file(columns_path(place, bool(aside)), found, folder=place)
+            for name, found in one["shared"].items():
+                check_file(self._folder / name, found, folder=self._folder)
+
+    def _join(self, report: Progress) -> str:
+        """Write the spools of several parts, in order, to new ones with other shards; return the hash of the records.
+
+        Nothing is done for a single part, and if an earlier run has done so.
+        """
+        checkpoints = self._parts.checkpoints
+        known = read_record(self._spools / _COMPLETE) if len(checkpoints) > 1 else checkpoints[0]
+        if known is not None and "closed_sha256" in known:
+            return str(known["closed_sha256"])
+        self._fresh = True
+        n_tokens, done = self._parts.totals.tokens, 0
+        lengths = np.load(self._folder / LENGTHS) if self._job["shard_tokens"] is not None else None
+        options = sink_options(self._job, self.names.format, len(checkpoints), lengths, is_whole=True)
+        records: defaultdict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = defaultdict(list)
+        for place, one in zip(self._places, checkpoints, strict=True):
+            for record in read_closed(place, sha256=one["closed_sha256"]):
+                records[record.output, record.aside].append((place, record))
+        with closing(SpoolSink(self._spools, options)) as sink:
+            report("combine", 0, n_tokens, "tokens")
+            for output, aside in sorted(records):
+                sink.begin_output(output)
+                for place, record in records[output, aside]:
+                    n_bytes = record.bytes
+                    for ids, ends in read_spool(place, record, options.dtype, has_ends=options.has_ends):
+                        try:
+                            sink.write(aside, ids, ends, n_bytes)
+                        except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end
+                            raise damaged(ids_path(place, record.number), folder=place) from cause
+                        n_bytes = 0
+                        done += int(ids.size)
+                        report("combine", done, n_tokens, "tokens")
+            sink.finish()
+            sync_paths(sink.changed())
+        write_record(self._spools / _COMPLETE, {"closed_sha256": sink.closed_sha256})
+        return sink.closed_sha256
 
     def _place(self, record: SpoolRecord) -> Path:
         """Return the folder for the files of a spool."""
-        folder: Path = self.names.folder
-        return folder / FINAL / f"{record.number:06d}"
+        return self._folder / FINAL / f"{record.number:06d}"
 
     def _staged(self, record: SpoolRecord) -> Path:
         """Return the path of the token file of a spool in its folder."""
@@ -156,69 +285,12 @@ class FinalFiles:
             return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
         return False
 
-    def _writer(self, record: SpoolRecord, columns: ColumnRows | None) -> TokenFileWriter:
-        """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
-        self._place(record).mkdir(parents=True, exist_ok=True)
-        options = {"pack": self._job.get("pack"), "columns": columns}
-        writer: TokenFileWriter = self.names.format.writer(
-            self._staged(record),
-            dtype=self.dtype.name,
-            vocab_size=self._job["vocab_size"],
-            tokenizer_sha256=self._job["tokenizer_sha256"],
-            overwrite=True,
-            document_index=self._job["document_index"],
-            **{name: value for name, value in options.items() if value is not None},
-        )
-        return writer
-
-    def write_all(
-        self, records: Sequence[SpoolRecord], manifest: bytes, columns: StoredColumns | None
-    ) -> list[tuple[Path, Path]]:
-        """Write the files that are missing, and the manifest, and remove the spools.
-
-        Parameters
-        ----------
-        records : list of SpoolRecord
-            Those of all spools, which are complete.
-        manifest : bytes
-            The content of the manifest.
-        columns : StoredColumns, optional
-            The rows of the columns to keep.
-
-        Returns
-        -------
-        list of (Path, Path)
-            The files, and their final paths.
-
-        Raises
-        ------
-        OSError, OutputError
-        """
-        names = self.names
-        final = self.names.folder / FINAL
-        if self._fresh:  # what is there belongs to a run that was killed before its first checkpoint
-            shutil.rmtree(final, ignore_errors=True)
-        final.mkdir(exist_ok=True)
-        firsts = _first_rows(records)
-        missing = [(record, first) for record, first in zip(records, firsts, strict=True) if not self._is_complete(record)]
-        self._write_missing(missing, columns)
-        pairs: list[tuple[Path, Path]] = []
-        for record in records:
-            staged = map(Path, names.format.files(self._staged(record)))
-            targets = map(Path, names.format.files(names.path(record)))
-            pairs += [pair for pair in zip(staged, targets, strict=True) if pair[0].exists()]
-        written = final / names.manifest.name
-        with written.open("wb") as file:  # nothing reads it before its last name is given to it
-            file.write(manifest)
-            file.flush()
-            sync_file(file.fileno())
-        # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
-        pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
-        return pairs
-
-    def _write_missing(self, missing: Sequence[tuple[SpoolRecord, int]], columns: StoredColumns | None) -> None:
-        """Write the files of spools; `missing` has each with the number of its first row."""
-        form = self.names.format
+    def _write_missing(self, records: Sequence[SpoolRecord]) -> None:
+        """Write the files of spools that no earlier run has completed."""
+        form, names = self.names.format, self._job.get("keep_columns")
+        columns = StoredColumns.of(self._folder, self._places, names) if names else None
+        firsts = zip(records, _first_rows(records), strict=True)
+        missing = [(record, first) for record, first in firsts if not self._is_complete(record)]
         if isinstance(form, MappedFormat):
             threads = _FLUSHED
             tasks = [partial(self._adopt, form, record) for record, _ in missing]
@@ -255,7 +327,18 @@ class FinalFiles:
             raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
         if self._fresh:
             known = replace(record, ids_sha256=None)  # it is not compared
-        with self._writer(record, rows) as writer:
+        self._place(record).mkdir(parents=True, exist_ok=True)
+        options = {"pack": self._job.get("pack"), "columns": rows}
+        writer = self.names.format.writer(
+            self._staged(record),
+            dtype=self.dtype.name,
+            vocab_size=self._job["vocab_size"],
+            tokenizer_sha256=self._job["tokenizer_sha256"],
+            overwrite=True,
+            document_index=self._job["document_index"],
+            **{name: value for name, value in options.items() if value is not None},
+        )
+        with writer:
             for ids, ends in read_spool(self._spools, known, self.dtype, has_ends=self._has_ends):
                 if self._failure is not None:
                     raise self._failure

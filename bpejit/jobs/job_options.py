@@ -4,12 +4,11 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
-from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.errors import OptionError, SpecialTokenError, shorten
 from bpejit.options import Option
 
@@ -115,19 +114,13 @@ Part = tuple[int, int]
 
 @dataclass(frozen=True)
 class JobOptions:
-    """What becomes of the ids, and how the job runs; see `Tokenizer.encode_files`.
+    """The options of a job; see `Tokenizer.encode_files`.
 
     Parameters
     ----------
-    append, prepend : int, optional
-        Ids to add at the end and at the start of each document.
-    document_index : bool
-    pack : int, optional
-        Ids of each row of the output.
-    shard_tokens : int, optional
-    shard_exact : bool
-    val_fraction : float
-    seed : int
+    files : dict
+        Those that change the bytes of the outputs, as in the manifest: of `OutputOptions`, with the ids `append` and `prepend`
+        for tokens. For data sets, the seed alone.
     per_input : bool
         Whether each input has its own output, in a folder.
     part : tuple of int, optional
@@ -140,26 +133,14 @@ class JobOptions:
         The command, or the call in Python, that continues the job.
     """
 
-    append: int | None = None
-    prepend: int | None = None
-    document_index: bool = False
-    pack: int | None = None
-    shard_tokens: int | None = None
-    shard_exact: bool = False
-    val_fraction: float = 0.0
-    seed: int = 0
-    per_input: bool = False
-    part: Part | None = None
-    resume: bool = False
-    overwrite: bool = False
-    unit_bytes: int = UNIT_BYTES
-    texts: Mapping[str, str] = field(default_factory=dict)
-    command: str = ""
-
-    @property
-    def sides(self) -> tuple[bool, ...]:
-        """The sets of documents: those that remain, and those that are set aside."""
-        return (False, True) if self.val_fraction else (False,)
+    files: Mapping[str, Any]
+    per_input: bool
+    part: Part | None
+    resume: bool
+    overwrite: bool
+    unit_bytes: int
+    texts: Mapping[str, str]
+    command: str
 
 
 def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> Part | None:
@@ -239,18 +220,15 @@ def _fraction(name: str, value: Any) -> float:
     return float(value)
 
 
-_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+_FILE_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "document_index": arguments.flag,
     "pack": partial(arguments.optional_whole_number, least=1, most=2**31 - 1),
     "shard_tokens": partial(arguments.optional_whole_number, least=1),
     "shard_exact": arguments.flag,
     "val_fraction": _fraction,
     "seed": partial(arguments.whole_number, least=0, most=2**63 - 1),
-    "resume": arguments.flag,
-    "overwrite": arguments.flag,
-    "unit_bytes": partial(arguments.whole_number, least=1),
 }
-"""What returns the value of an option of a job, checked, from the name and the value that was given."""
+"""What returns the value of an option that changes files, checked, from the name and the value that was given."""
 
 
 def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool = False, **tokens: Any) -> JobOptions:
@@ -259,7 +237,7 @@ def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool
     Parameters
     ----------
     given : dict
-        The arguments of a public function, which may have others, and not all of these.
+        The arguments of a public function, which may have others, and not all of those that change files.
     command : str
     per_input : bool
     **tokens
@@ -269,15 +247,19 @@ def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool
     ------
     ArgumentTypeError, OptionError
     """
+    part = parse_shard(given["shard"])
+    files = {**tokens, **{name: check(name, given[name]) for name, check in _FILE_CHECKS.items() if name in given}}
     options = JobOptions(
-        **tokens,
+        files=files,
+        per_input=per_input,
+        part=part,
+        resume=arguments.flag("resume", given["resume"]),
+        overwrite=arguments.flag("overwrite", given["overwrite"]),
+        unit_bytes=arguments.whole_number("unit_bytes", given["unit_bytes"], least=1),
         texts={str(number): given[f"{name}_token"] for name, number in tokens.items() if number is not None},
         command=command,
-        per_input=per_input,
-        part=parse_shard(given["shard"]),
-        **{name: check(name, given[name]) for name, check in _CHECKS.items() if name in given},
     )
-    if options.shard_exact and options.shard_tokens is None:
+    if files.get("shard_exact") and files["shard_tokens"] is None:
         raise OptionError(
             "shard_exact is True, but there is no number of ids of a shard: give `shard_tokens=`, or leave `shard_exact=` out"
         )

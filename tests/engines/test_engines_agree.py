@@ -200,7 +200,7 @@ def test_dead_worker_preserves_old_token_file(
     before = out.read_bytes()
     monkeypatch.setenv("BPEJIT_START_METHOD", "fork")  # spawned workers would not be patched
     failing = FailingJob("killed", EncodedChunk(1, np.zeros(1, np.uint16), np.zeros(0, np.int64)))
-    monkeypatch.setattr("bpejit.jobs.encoding_plan.encode_job", lambda *_: failing)
+    monkeypatch.setattr("bpejit.jobs.file_encoding.encode_job", lambda *_: failing)
     with pytest.raises(EngineError, match="signal 9"):
         tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
     assert out.read_bytes() == before

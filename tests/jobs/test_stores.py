@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from bpejit.errors import OutputError
-from bpejit.jobs.any_job import find_store, open_store
-from bpejit.jobs.encoding_outputs import EncodingOutputs
+from bpejit.jobs.file_encoding import EncodingOutputs
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import CHECKPOINT, part_folder, write_record
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, FOLDER_VERSION, begun_manifest, identify_part
 from bpejit.jobs.job_totals import Totals
+from bpejit.jobs.running import find_store, open_store
 from bpejit.jobs.store import Store
 from bpejit.jobs.url_store import UrlStore
 from bpejit.storage.outputs import InputFiles

@@ -24,11 +24,11 @@ from bpejit.corpus.sources import Source
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
-from bpejit.jobs.any_job import estimate_job, join_parts, run_anywhere
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_options import JobOptions, check_job_options, describe_call
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.job_totals import JobReport, JobResult
+from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.store import Store
 from bpejit.jobs.url_store import UrlStore
 from bpejit.options import takes
@@ -280,7 +280,7 @@ def generate_data(
             new = _report_paths([folder / name for name in missing], remote)
             found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
             return replace(found, stages={})
-        result = run_anywhere(plan, chosen)
+        result = run_job(plan, chosen)
     result.seconds.plan += stages.pop("plan")
     found = _report(result, working_time() - begun, options.part, vocabularies=paths)
     return replace(found, stages={**stages, **found.stages})
@@ -373,7 +373,7 @@ def plan_dataset(
         "packed_length": problem.packed_length,
         "packed_spacing": problem.packed_spacing,
         "shuffled": not problem.already_shuffled,
-        "seed": options.seed,
+        **options.files,
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
     }
