@@ -126,14 +126,17 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
     try:
         yield
     except BaseException as error:
-        from bpejit.jobs.running import open_store
+        from bpejit.jobs.url_store import open_store
 
         kept = None
         with suppress(Exception):  # a storage that cannot be reached
-            kept = None if is_standard_output(out) else open_store(out, per_input=per_input).kept()
+            store = open_store(out, per_input=per_input)
+            kept = None if is_standard_output(out) else store.kept()
+            begun = store.begun() or {}
         if kept is not None:
-            text = f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`"
-            command = progress.command if is_part else kept.command or progress.command
+            total = begun.get("units", kept.units)
+            text = f"kept {kept.units:,} of {total:,} units ({format_bytes(kept.read)} of input) in `{store.folder}`"
+            command = (not is_part and begun.get("command")) or progress.command
             progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
         raise
 

@@ -6,9 +6,9 @@ records how long the spools are. When all units are done, the spools become the 
 
 Read `store` and `job_plan` first: where the parts of a job are, its states, and the interfaces of a kind of job and of its
 outputs. `folder_store` and `url_store` are the two stores, over `job_folder` and `job_records`. `job_plan` also decides how a
-job goes on, by comparing manifests and, if inputs were modified, their text; `running` works on parts and their units, and joins
-parts, and `cluster_jobs` does so on Ray. What is counted, and reported of a run, is in `job_totals`.
+job goes on, by comparing manifests and, if inputs were modified, their text; `running` works on parts and their units, and
+joins parts, and `cluster_jobs` does so on Ray. What is counted, and reported of a run, is in `job_totals`.
 Encoding is the kind of job whose plan is in `file_encoding`, with `Tokenizer.encode_files`, and whose options are in
-`job_options`. Workers run `encode_job`, and a sink there passes documents to `spools`, of which `final_files` makes token files.
-The generation of data sets is another kind (`bpejit.t2t.datagen`).
+`job_options`. Workers run `encode_job`, and a sink there passes documents to `spools`, of which `final_files` makes token
+files. The generation of data sets is another kind (`bpejit.t2t.datagen`).
 """

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from bpejit.corpus.fingerprints import check_times, modified_times
+from bpejit.corpus.sources import absolute_path
 from bpejit.engines import remarks, report_details
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, held
 from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job, slice_units
 from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals
@@ -22,6 +24,7 @@ from bpejit.jobs.running import run_part
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
+from bpejit.storage.outputs import MANIFEST
 
 PARTS_PER_SLOT = 4
 """Parts for each processor, so that the last ones to end leave few processors idle."""
@@ -57,7 +60,7 @@ def run_on_cluster(plan: JobPlan, work: Fields) -> JobResult:
     """Run a whole job on a Ray cluster; the parameters, the outputs and the errors are those of `run_job`."""
     plan.check_shared()
     with connected(work["ray_address"], workers=work["workers"]) as cluster:
-        remarks(work["report"])(f"{plan.doing} on {cluster.describe()}")
+        remarks(work["report"])(f"running on {cluster.describe()}")
         return replace(_run_whole(plan, cluster, work["report"]), cluster=cluster.describe())
 
 
@@ -68,12 +71,13 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
     parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
-    is_locked = plan.store.has_locks  # there is one driver of a job
-    lock = held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE) if is_locked else nullcontext()
+    is_local = isinstance(plan.store, FolderStore)
+    lock = held(plan.names.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE) if is_local else nullcontext()
+    manifest = [absolute_path(plan.names.folder / MANIFEST)] if is_local else []
     with plan.store.giving_up(), lock:
         claim_job(plan, parts)
         shared = plan.shared()
-        cluster.prepare_nodes(plan.stage, plan.kernels, [*plan.store.seen_by_nodes(), *plan.seen_by_nodes()])
+        cluster.prepare_nodes(plan.stage, plan.kernels, [*manifest, *plan.seen_by_nodes()])
         seconds.plan = working_time() - begun
         found = plan.store.kept_parts(parts)
         before = sum(found, Totals())

@@ -37,9 +37,10 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, slice_units
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION
 from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
-from bpejit.jobs.running import estimate_job, join_parts, open_store, run_job
+from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
+from bpejit.jobs.url_store import open_store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
@@ -101,9 +102,6 @@ class EncodingPlan(JobPlan):
 
     kernels = (warm_encoding,)
     stage = "bpejit encode"
-    what = "this job"
-    doing = "encoding"
-    done = "encoded"
 
     @property
     def paths(self) -> list[str]:

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bpejit.corpus.sources import absolute_path
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
@@ -30,7 +29,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import Part
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
 from bpejit.jobs.job_totals import Finished, Totals
-from bpejit.jobs.store import CompleteParts, JobOutputs, Left, Store
+from bpejit.jobs.store import CompleteParts, JobOutputs, Left, Parts
 from bpejit.progress_bar import Progress
 from bpejit.storage.exchange import exchange_files
 from bpejit.storage.files import check_writable, naming_output
@@ -48,8 +47,8 @@ _LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class FolderStore(Store):
-    """The folder of an unfinished job, beside its output or in the folder of its outputs (see `bpejit.jobs.job_folder`).
+class FolderStore(Parts):
+    """The folder of an unfinished job, beside its output or in the folder of its outputs (see `bpejit.jobs.store`).
 
     Parameters
     ----------
@@ -61,7 +60,6 @@ class FolderStore(Store):
 
     out: Path
     per_input: bool
-    has_locks = True
 
     @property
     def name(self) -> str:
@@ -79,11 +77,18 @@ class FolderStore(Store):
         return read_record(path) or ({} if path.exists() else None)
 
     def described(self) -> Fields | None:
-        """Return the manifest of the complete job."""
+        """Return the manifest of the complete job; None if it does not exist or is broken."""
         return read_record(manifest_path(self.out, per_input=self.per_input))
 
     def claim(self, fields: Fields) -> bool:
-        """Create the manifest; that of a job that is not divided is flushed to disk with its first checkpoint."""
+        """Create the manifest of the unfinished job; return False if there is one.
+
+        That of a job that is not divided is flushed to disk with its first checkpoint.
+
+        Raises
+        ------
+        OutputError
+        """
         with naming_output(self.folder, always=True):
             self.folder.mkdir(parents=True, exist_ok=True)
             return write_record(self.folder / MANIFEST, fields, synced=fields["parts"] > 1, is_new=True)
@@ -98,7 +103,10 @@ class FolderStore(Store):
             check_writable(self.out)
 
     def find_settled(self, names: JobOutputs, job: Fields | None) -> Finished | None:
-        """Return the complete outputs, and remove the rest of the folder unless a process works there."""
+        """Return the outputs of the same job, or of any for None, if all of them exist.
+
+        The rest of the folder is removed unless a process works there.
+        """
         names.recover()
         done = names.find_complete(job)
         if done is not None and self.folder.exists() and not self._is_at_work():
@@ -111,14 +119,17 @@ class FolderStore(Store):
         return any(is_held(part_folder(self.folder, *one)) for one in self.parts())
 
     def find_left(self) -> Left | None:
-        """Return what is in the folder; None if it does not exist."""
+        """Return what an earlier run left; None if there is nothing."""
         if not self.folder.exists():
             return None
         kept = sum(self.totals_of(*one).units for one in self.parts())
         return Left(self.begun() or None, kept, _words(kept))
 
     def wait_for_others(self, patience: float) -> None:
-        """Wait until no process holds the lock of a part, and remove the links of an interrupted exchange."""
+        """Wait until no process holds the lock of a part, and remove the links of an interrupted exchange.
+
+        OutputError is raised after `patience` seconds.
+        """
         until = time.monotonic() + patience
         while self._is_at_work():
             if time.monotonic() >= until:
@@ -130,7 +141,7 @@ class FolderStore(Store):
         remove_links(self.folder)
 
     def clear(self, left: Left) -> str:  # noqa: ARG002
-        """Remove the folder."""
+        """Remove what an earlier run left; return in words what that was."""
         return f"{remove_folder(self.folder):,} bytes"
 
     def remove_empty(self) -> None:
@@ -193,7 +204,10 @@ class FolderStore(Store):
         return Totals()
 
     def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
-        """Remove the folder of a part that keeps nothing, or may be replaced, and whose lock is free."""
+        """Remove what an earlier run left of a part, unless another run works on it.
+
+        Return what is kept of the part, in words, if `overwrite` is false, so that it may not be removed; otherwise None.
+        """
         folder = part_folder(self.folder, part, parts)
         if not folder.exists() or is_held(folder):
             return None
@@ -202,10 +216,6 @@ class FolderStore(Store):
             return f"`{folder}` keeps {_words(kept)} of this part"
         remove_folder(folder)
         return None
-
-    def seen_by_nodes(self) -> list[str]:
-        """Return the path of the manifest of the unfinished job."""
-        return [absolute_path(self.folder / MANIFEST)]
 
     def join(
         self,
@@ -216,12 +226,29 @@ class FolderStore(Store):
         overwrite: bool = False,
         written: CompleteParts | None = None,
     ) -> Finished | None:
-        """Write the final files, and give them their names together (see `Store.join`).
+        """Write the final files of a job whose parts are complete, give them their names together, and remove the rest.
 
         Parameters
         ----------
+        names : JobOutputs
+        report : callable
+        engine : Engine, optional
+        overwrite : bool
+            Whether to replace existing files, also if the job was begun without.
         written : CompleteParts, optional
             The parts, if this process has written all that is in the folder; by default they are read.
+
+        Returns
+        -------
+        Finished, optional
+            None if there is no job, or another process joins the parts or has done so.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+            If a part is missing, a file cannot be written, or what is left of another run is damaged. The parts stay.
         """
         begun = self.begun() if written is None else written.begun
         if not begun:

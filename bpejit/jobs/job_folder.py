@@ -1,15 +1,4 @@
-"""The folder of an unfinished job, `.<output>.bpejit-job` beside its output.
-
-    manifest.json               what was asked for: written once, when the job begins
-    part-<i>-of-<n>/            what one process writes; a job that is not divided has one
-        lock                    locked by the process that works on the part
-        checkpoint.json         the last finished unit, and the lengths of the spools then
-        closed.jsonl, *.ids, *.ends     the spools
-    combined/                   the spools of all parts, joined and divided into shards
-    final/                      the files of the output, until they get their final names
-
-The folder is removed when the output is complete. After a kill it contains every finished unit.
-"""
+"""The files of the folder of an unfinished job (see `bpejit.jobs.store`): JSON with a hash, locks, and files that only grow."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
 `JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.store`).
-Everything else is the same for all kinds: a `Store` keeps the parts (`bpejit.jobs.store`, which has the states in which a run
-may find a job), `begin_job` here decides what happens to what an earlier run left, `bpejit.jobs.running` runs and joins parts
-on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
+Everything else is the same for all kinds: a store keeps the parts (`bpejit.jobs.store` has its folder, and the states in which
+a run may find a job), `begin_job` and `last_checkpoint` here decide what happens to what an earlier run left,
+`bpejit.jobs.running` runs and joins parts on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import numpy as np
 from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
+from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import JobOptions, Part
-from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part
+from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.job_totals import Finished, Totals, chain_checksum, size_of_units
-from bpejit.jobs.store import JobOutputs, Left, Store
+from bpejit.jobs.store import JobOutputs, Left
+from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -103,22 +105,8 @@ class JobPlan(ABC):
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""
 
-    what: ClassVar[str]
-    """What messages call the job."""
-
     kernels: ClassVar[tuple[Callable[[], object], ...]]
     """Functions that call the kernels that a part needs."""
-
-    doing: ClassVar[str]
-    """What messages say of a run."""
-
-    done: ClassVar[str]
-    """What messages say of finished units."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the unfinished job."""
-        return self.names.folder
 
     @property
     def size(self) -> int | None:
@@ -268,7 +256,7 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     left = store.find_left()
     if left is not None:
         parts = _go_on(plan, left, parts, say, patience)
-    if not store.has_locks:
+    if isinstance(store, UrlStore):
         claim_job(plan, parts)
     return parts
 
@@ -279,7 +267,7 @@ def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], pa
     difference = find_begun_difference(begun, plan.job, options.texts)
     wanted_parts = parts
     if begun is not None and difference is None and begun.get("parts") != parts:
-        if options.part is None and (options.resume or store.has_locks):
+        if options.part is None and (options.resume or isinstance(store, FolderStore)):
             wanted_parts = int(begun["parts"])
         else:
             difference = f"it is divided into {begun.get('parts')} parts, and this one into {parts}"
@@ -295,8 +283,9 @@ def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], pa
         if kept is not None:
             raise OutputError(_unfinished(kept))
         return parts
-    store.wait_for_others(patience)
-    may_be_at_work = not store.has_locks
+    if isinstance(store, FolderStore):
+        store.wait_for_others(patience)
+    may_be_at_work = isinstance(store, UrlStore)  # which has no locks
     if difference is None and (options.resume or (may_be_at_work and not left.kept)):
         return wanted_parts
     if difference is None and left.kept and not options.overwrite:
@@ -338,21 +327,42 @@ def claim_job(plan: JobPlan, parts: int) -> Fields:
     if not store.claim(fields):
         difference = find_begun_difference(store.begun() or None, plan.job, plan.options.texts)
         if difference is not None:
-            advice = "" if store.has_locks else "wait until that job ends, or "
+            advice = "" if isinstance(store, FolderStore) else "wait until that job ends, or "
             raise OutputError(
                 f"`{store.folder}` belongs to another job: {difference}; expected the same one: {advice}remove the folder"
             )
     return fields
 
 
-def compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, report: Progress) -> None:
-    """Compare the text of finished units with what was encoded, since an input has another modification time.
+def last_checkpoint(plan: JobPlan, folder: Path, engine: Engine, report: Progress) -> Fields | None:
+    """Return the last checkpoint of a part from which the run goes on; None to begin.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Of the part.
+    folder : Path
+        The folder of the part, locked by this process.
+    engine : Engine
+    report : callable
 
     Raises
     ------
     OutputError
-        If the text has changed.
+        If it is damaged or that of another part, or the text of its finished units has changed.
     """
+    if not plan.options.resume:
+        return None
+    found = read_checkpoint(folder, plan.identity())
+    kept = Totals.of_checkpoint(found).units
+    plan.remarks(report)(_describe_resumed(plan, kept, found))
+    if found is not None and found["text"]["modified"] != plan.modified:  # an input has another modification time
+        _compare_text(plan, kept, found, engine, report)
+    return found
+
+
+def _compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, report: Progress) -> None:
+    """Compare the text of finished units with what was encoded; raise OutputError if it has changed."""
     job, chunker = plan.checksum_job(checkpoint)
     units = plan.mine[:kept]
     found, done, size = "", 0, size_of_units(units)
@@ -368,12 +378,12 @@ def compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, r
     times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
     last = max(times, key=lambda path: times[path], default="-")
     raise OutputError(
-        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.folder}` has changed: of the inputs, "
+        f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.names.folder}` has changed: of the inputs, "
         f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
     )
 
 
-def describe_resumed(plan: JobPlan, kept: int, checkpoint: Fields | None) -> str:
+def _describe_resumed(plan: JobPlan, kept: int, checkpoint: Fields | None) -> str:
     """Return a remark about where a resumed part goes on."""
     what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
     if not plan.mine:

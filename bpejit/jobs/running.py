@@ -17,16 +17,15 @@ from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
-from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, compare_text, describe_resumed, slice_units
-from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, read_checkpoint
+from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
+from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints
 from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals, chain_checksum, run_sample, size_of_units
-from bpejit.jobs.store import CompleteParts, JobOutputs, Kept, NamesOf, Store
-from bpejit.jobs.url_store import UrlStore
+from bpejit.jobs.store import CompleteParts, JobOutputs, NamesOf
+from bpejit.jobs.url_store import Store, UrlStore, find_store
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
-from bpejit.storage.remote import is_remote, local_path
 
 
 def run_job(plan: JobPlan, work: Fields) -> JobResult:
@@ -49,7 +48,7 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
         return run_on_cluster(plan, work)
     begun = working_time()
     say = remarks(work["report"])
-    _, wanted = plan.options.part or (0, plan.store.default_parts(plan.units))
+    _, wanted = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
     parts = begin_job(plan, wanted, say)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
@@ -57,7 +56,7 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
     if plan.options.part is not None or parts == 1:
         result = run_part(plan, work)
     else:
-        if plan.store.has_locks:
+        if isinstance(plan.store, FolderStore):
             say(f"the unfinished job has {parts} parts, which this run works on one after the other")
         result = _run_parts(plan, parts, work)
     result.seconds.plan += planning
@@ -113,16 +112,12 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
     begun = working_time()
     report = work["report"]
     part, parts = plan.options.part or (0, 1)
-    what = plan.what if parts == 1 else f"part {part} of {plan.what}"
+    what = "this job" if parts == 1 else f"part {part} of this job"
     with store.working(plan.options.part, what, patience=patience) as folder:
         claimed = claim_job(plan, parts) if joins else {}
-        checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
-        kept = Totals.of_checkpoint(checkpoint)
-        if plan.options.resume:
-            plan.remarks(report)(describe_resumed(plan, kept.units, checkpoint))
         spread = plan.make_engine(work)
-        if checkpoint is not None and checkpoint["text"]["modified"] != plan.modified:
-            compare_text(plan, kept.units, checkpoint, spread, report)
+        checkpoint = last_checkpoint(plan, folder, spread, report)
+        kept = Totals.of_checkpoint(checkpoint)
         run = _PartRun(plan, checkpoint, report)
         run.seconds.plan = working_time() - begun
         brief = checkpoint is None and plan.options.part is None
@@ -145,7 +140,7 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
     return result
 
 
-def _run_in_scratch(plan: JobPlan, store: Any, work: Fields) -> JobResult:
+def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Fields) -> JobResult:
     """Run a part of a begun job in a folder of this machine, and store it.
 
     A job that is not divided is not stored as a part: its final files are.
@@ -153,7 +148,7 @@ def _run_in_scratch(plan: JobPlan, store: Any, work: Fields) -> JobResult:
     options, report = plan.options, work["report"]
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
-        plan.remarks(report)(f"part {part} of {parts} is {plan.done} already")
+        plan.remarks(report)(f"part {part} of {parts} is complete already")
         totals = Totals.of_checkpoint(store.check_part(plan.job, part, parts))
         return JobResult(totals, None, len(plan.mine), totals.units, 0)
     with store.giving_up(), scratch_folder(None, "working") as scratch:
@@ -328,7 +323,7 @@ def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tupl
         share, seconds = sample.expect(expected.bytes, slots)
         expected.tokens = round(sum(found.n_tokens for found in sample.results) * share)
         expected.documents = round(sum(found.n_documents for found in sample.results) * share)
-    found: Totals | Kept | None = None
+    found = None
     if plan.options.resume:
         found = plan.store.kept() if plan.options.part is None else plan.store.kept_part(*plan.options.part)
     kept = 0 if found is None else found.units
@@ -389,17 +384,3 @@ def _read_begun(begun: Fields, store: Store, names_of: NamesOf) -> tuple[JobOutp
         raise OutputError(
             f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
         ) from cause
-
-
-def open_store(out: str, *, per_input: bool) -> Store:
-    """Return the store of a job with an output, a path or a URL."""
-    out = local_path(out)
-    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
-
-
-def find_store(out: str) -> Store:
-    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
-    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
-    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
-        return folder
-    return single

@@ -1,8 +1,18 @@
 """The outputs of a job, where it keeps its parts until they appear, and the states in which a run may find them.
 
-A `Store` is a folder (`bpejit.jobs.folder_store`), which has locks and renames, or a URL (`bpejit.jobs.url_store`): an object
-store has neither, but creates an object on the condition that there is none. `bpejit.jobs.job_plan` decides by a store alone
-what happens to what an earlier run left.
+A store is a folder (`bpejit.jobs.folder_store`), which has locks and renames, or a URL with the same methods
+(`bpejit.jobs.url_store`): an object store has neither, but creates an object on the condition that there is none.
+`bpejit.jobs.job_plan` decides by a store alone what happens to what an earlier run left.
+
+The folder of an unfinished job is `.<output>.bpejit-job` beside its output:
+
+    manifest.json               what was asked for: written once, when the job begins
+    part-<i>-of-<n>/            what one process writes; a job that is not divided has one
+        lock                    locked by the process that works on the part
+        checkpoint.json         the last finished unit, and the lengths of the spools then
+        closed.jsonl, *.ids, *.ends     the spools
+    combined/                   the spools of all parts, joined and divided into shards
+    final/                      the files of the output, until they get their final names
 
 What a kill leaves, and what the next run of the same job does with `resume=True`:
 
@@ -34,7 +44,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import OutputError
@@ -190,28 +200,6 @@ def listed_outputs(manifest: Path) -> list[str]:
     return []
 
 
-class Kept(NamedTuple):
-    """What an unfinished job keeps.
-
-    Parameters
-    ----------
-    folder : Path or str
-        A path, or a URL.
-    units, total : int
-        Finished units, and all units of the job.
-    read : int
-        Bytes of input of the finished units.
-    command : str
-        The command, or the call in Python, that continues the job; empty if unknown.
-    """
-
-    folder: Path | str
-    units: int
-    total: int
-    read: int
-    command: str = ""
-
-
 class Left(NamedTuple):
     """What an earlier run left of a job.
 
@@ -230,78 +218,13 @@ class Left(NamedTuple):
     finished: str
 
 
-class Store(ABC):
-    """Where the outputs of a job appear, and its parts are until then.
-
-    Attributes
-    ----------
-    out : Path
-        The output; for a URL its last part, a placeholder.
-    per_input : bool
-        Whether the output is a folder with an output for each input.
-    has_locks : bool
-        Whether a run can tell that another one is at work. Otherwise it claims the job as soon as it begins.
-    """
-
-    out: Path
-    per_input: bool
-    has_locks: ClassVar[bool]
+class Parts(ABC):
+    """The parts of a job where a store keeps them: what stores have in common."""
 
     @property
     @abstractmethod
     def name(self) -> str:
         """What messages call the output."""
-
-    @property
-    @abstractmethod
-    def folder(self) -> Path | str:
-        """The folder of the unfinished job: a path, or a URL."""
-
-    @abstractmethod
-    def begun(self) -> Fields | None:
-        """Return the manifest of the unfinished job; None, or an empty one, if it does not exist or is broken."""
-
-    @abstractmethod
-    def described(self) -> Fields | None:
-        """Return the manifest of the complete job; None if it does not exist or is broken."""
-
-    @abstractmethod
-    def claim(self, fields: Fields) -> bool:
-        """Create the manifest of the unfinished job; return False if there is one.
-
-        Raises
-        ------
-        OutputError
-        """
-
-    @abstractmethod
-    def check(self, names: JobOutputs, inputs: InputFiles, *, overwrite: bool) -> None:
-        """Raise OutputError if writing the outputs would destroy data without permission."""
-
-    @abstractmethod
-    def find_settled(self, names: JobOutputs, job: Fields | None) -> Finished | None:
-        """Return the outputs of the same job, or of any for None, if all of them exist, and remove what is left of that job."""
-
-    @abstractmethod
-    def find_left(self) -> Left | None:
-        """Return what an earlier run left; None if there is nothing."""
-
-    def wait_for_others(self, patience: float) -> None:  # noqa: B027 - nothing is known of them at a URL
-        """Wait until no other run works on the job, as far as that is known; raise OutputError after `patience` seconds."""
-
-    @abstractmethod
-    def clear(self, left: Left) -> str:
-        """Remove what an earlier run left; return in words what that was."""
-
-    @contextmanager
-    def giving_up(self) -> Iterator[None]:
-        """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
-        try:
-            yield
-        except BaseException:
-            with suppress(Exception):
-                self.remove_empty()
-            raise
 
     @abstractmethod
     def remove_empty(self) -> None:
@@ -315,13 +238,20 @@ class Store(ABC):
     def totals_of(self, part: int, parts: int) -> Totals:
         """Return the totals of what is kept of a part that was begun."""
 
-    def kept(self) -> Kept | None:
-        """Return what an unfinished job keeps; None if it keeps nothing."""
+    @contextmanager
+    def giving_up(self) -> Iterator[None]:
+        """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self.remove_empty()
+            raise
+
+    def kept(self) -> Totals | None:
+        """Return the totals of what an unfinished job keeps; None if it keeps nothing."""
         totals = sum((self.totals_of(*one) for one in self.parts()), Totals())
-        if not totals.units:
-            return None
-        begun = self.begun() or {}
-        return Kept(self.folder, totals.units, begun.get("units", totals.units), totals.read, begun.get("command", ""))
+        return totals if totals.units else None
 
     def kept_part(self, part: int, parts: int) -> Totals:
         """Return the totals of what is kept of a part."""
@@ -346,46 +276,3 @@ class Store(ABC):
                 f"{len(missing)} of the {parts} parts of `{self.name}` {verb} not complete: {shown}; expected all of them: run "
                 f'each of these with `shard="I/{parts}"` and `resume=True`'
             )
-
-    @abstractmethod
-    def remove_part(self, part: int, parts: int, *, overwrite: bool) -> str | None:
-        """Remove what an earlier run left of a part, unless another run works on it.
-
-        Return what is kept of the part, in words, if `overwrite` is false, so that it may not be removed; otherwise None.
-        """
-
-    def default_parts(self, units: Sequence[Any]) -> int:  # noqa: ARG002
-        """Return the number of parts of a job with some units, if it is not divided among machines."""
-        return 1
-
-    def seen_by_nodes(self) -> list[str]:
-        """Return paths that all nodes of a cluster must see."""
-        return []
-
-    @abstractmethod
-    def join(
-        self, names: JobOutputs, report: Progress, *, engine: Engine | None = None, overwrite: bool = False
-    ) -> Finished | None:
-        """Write the final files of a job whose parts are complete, give them their names, and remove the rest.
-
-        Parameters
-        ----------
-        names : JobOutputs
-        report : callable
-            Progress.
-        engine : Engine, optional
-        overwrite : bool
-            Whether to replace existing files, also if the job was begun without.
-
-        Returns
-        -------
-        Finished, optional
-            None if there is no job, or another process joins the parts or has done so.
-
-        Raises
-        ------
-        CorpusError
-            If there is nothing to write.
-        OSError, OutputError
-            If a part is missing, a file cannot be written, or what is left of another run is damaged. The parts stay.
-        """

@@ -41,11 +41,11 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import Part
 from bpejit.jobs.job_records import checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Finished, Totals
-from bpejit.jobs.store import JobOutputs, Left, Store
+from bpejit.jobs.store import JobOutputs, Left, Parts
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
-from bpejit.storage.remote import UrlFiles, check_container, make_parent
+from bpejit.storage.remote import UrlFiles, check_container, is_remote, local_path, make_parent
 
 PART_UNITS = 16
 """Least number of units of a part, if a single machine divides a job: 1 GiB of input with units of 64 MiB."""
@@ -62,8 +62,8 @@ STORING = "storing.json"
 
 
 @dataclass(frozen=True)
-class UrlStore(UrlFiles, Store):
-    """An output at a URL, and the finished parts of its job.
+class UrlStore(UrlFiles, Parts):
+    """An output at a URL, and the finished parts of its job; the methods are those of `FolderStore`.
 
     Parameters
     ----------
@@ -75,10 +75,9 @@ class UrlStore(UrlFiles, Store):
 
     url: str
     per_input: bool
-    has_locks = False
 
     @property
-    def out(self) -> Path:  # type: ignore[override]  # nobody sets it
+    def out(self) -> Path:
         """The last part of the URL."""
         return Path(self.url.rpartition("/")[2])
 
@@ -366,7 +365,7 @@ class UrlStore(UrlFiles, Store):
     def join(
         self, names: JobOutputs, report: Progress, *, engine: Engine | None = None, overwrite: bool = False
     ) -> Finished | None:
-        """Write and store the final files (see `Store.join`)."""
+        """Write and store the final files (see `FolderStore.join`)."""
         begun = self.begun()
         if begun is None:
             return None
@@ -412,3 +411,20 @@ class UrlStore(UrlFiles, Store):
 def broken_part(url: str) -> OutputError:
     """Return the error for a stored part that is damaged."""
     return OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`")
+
+
+Store = FolderStore | UrlStore
+
+
+def open_store(out: str, *, per_input: bool) -> Store:
+    """Return the store of a job with an output, a path or a URL."""
+    out = local_path(out)
+    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
+
+
+def find_store(out: str) -> Store:
+    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
+    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
+    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
+        return folder
+    return single

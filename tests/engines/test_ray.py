@@ -23,7 +23,7 @@ from bpejit.engines import ray_cluster
 from bpejit.engines.ray_cluster import ClusterTask
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import EngineError, OptionError, OutputError
-from bpejit.jobs.running import open_store
+from bpejit.jobs.url_store import open_store
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
@@ -174,7 +174,7 @@ INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
 import bpejit
-from bpejit.jobs.running import open_store
+from bpejit.jobs.url_store import open_store
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in the background of a shell
 
@@ -200,9 +200,11 @@ def test_interrupted_and_resumed_without_a_cluster(cluster: LocalCluster, work: 
     )
     errors = ran.stderr
     assert errors.strip().endswith("KeyboardInterrupt")
-    kept = open_store(str(work / "tokens.bin"), per_input=False).kept()
+    store = open_store(str(work / "tokens.bin"), per_input=False)
+    kept, begun = store.kept(), store.begun()
     assert kept is not None
-    assert 0 < kept.units < kept.total
+    assert begun is not None
+    assert 0 < kept.units < begun["units"]
     assert not (work / "tokens.bin").exists()
     with pytest.raises(OutputError, match="continue it with `resume=True`"):
         tokenizer.encode_files("in", "tokens.bin", engine="ray", **UNIT)

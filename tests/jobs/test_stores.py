@@ -16,9 +16,7 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import CHECKPOINT, part_folder, write_record
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, FOLDER_VERSION, begun_manifest, identify_part
 from bpejit.jobs.job_totals import Totals
-from bpejit.jobs.running import find_store, open_store
-from bpejit.jobs.store import Store
-from bpejit.jobs.url_store import UrlStore
+from bpejit.jobs.url_store import Store, UrlStore, find_store, open_store
 from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles import load_format
 
@@ -76,7 +74,9 @@ def test_parts_are_kept_until_they_are_removed(store: Store, tmp_path: Path) -> 
     assert store.kept_parts(3) == [Totals(), TOTALS, Totals()]
     kept = store.kept()
     assert kept is not None
-    assert (kept.folder, kept.units, kept.total, kept.read, kept.command) == (store.folder, 3, 9, 80, "again")
+    begun = store.begun()
+    assert begun is not None
+    assert (kept.units, begun["units"], kept.read, begun["command"]) == (3, 9, 80, "again")
     with pytest.raises(OutputError, match=r"2 of the 3 parts of `.*x\.npy` are not complete: 0, 2; expected all of them"):
         store.check_parts(3)
     with pytest.raises(KeyboardInterrupt), store.giving_up():

@@ -238,9 +238,6 @@ class DatasetPlan(JobPlan):
 
     kernels = (warm_encoding, warm_data_sets)
     stage = "bpejit datagen"
-    what = "this data set"
-    doing = "generating"
-    done = "generated"
 
     @property
     def paths(self) -> list[str]:

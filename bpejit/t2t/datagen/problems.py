@@ -29,8 +29,7 @@ from bpejit.jobs.job_options import JobOptions, check_job_options, describe_call
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.job_totals import JobReport, JobResult
 from bpejit.jobs.running import estimate_job, join_parts, run_job
-from bpejit.jobs.store import Store
-from bpejit.jobs.url_store import UrlStore
+from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.options import takes
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
