@@ -76,18 +76,8 @@ def _indented(fields: Fields, depth: int = 0) -> str:
 _ENCODE = json.JSONEncoder().encode
 
 
-_OPTIONS = {
-    "append": "append_token",
-    "prepend": "prepend_token",
-    **{
-        name: name
-        for name in (
-            *("format", "dtype", "document_index", "pack", "shard_tokens", "shard_exact", "val_fraction", "seed", "unit_bytes"),
-            *("input_format", "documents", "text_field", "text_column", "allow_special", "strip_bom", "keep_columns"),
-        )
-    },
-}
-"""The arguments that fields of a job are."""
+_ARGUMENT_OF = {"append": "append_token", "prepend": "prepend_token"}
+"""The arguments that fields of a job are, with the ids of tokens; others have the same name."""
 
 
 def find_difference(found: Fields | None, wanted: Fields, texts: Mapping[str, str] | None = None) -> str | None:
@@ -97,45 +87,35 @@ def find_difference(found: Fields | None, wanted: Fields, texts: Mapping[str, st
     """
     if not isinstance(found, Mapping):
         return "its manifest cannot be read"
-    found = json.loads(json.dumps(found))
-    wanted = json.loads(json.dumps(wanted))
+    found, wanted = json.loads(json.dumps([found, wanted]))
     for key in dict.fromkeys((*wanted, *found)):
-        if found.get(key) == wanted.get(key):
+        values = found.get(key), wanted.get(key)
+        if values[0] == values[1]:
             continue
         if key == "inputs":
-            return _input_difference(found.get(key), wanted[key])
-        if key in _OPTIONS:
-            return _option_difference(key, found.get(key), wanted.get(key), texts or {})
-        return f"it has `{key}` {shorten(found.get(key))}, and this one {shorten(wanted.get(key))}"
+            return _input_difference(values[0], wanted["inputs"])
+        name = _ARGUMENT_OF.get(key, key)
+        shown = []
+        for value in values if name == key else [(texts or {}).get(str(value), value) for value in values]:
+            text = shorten(value) if isinstance(value, (list, dict, bool)) else _ENCODE(value)
+            shown.append(None if value is None or value is False else f"`{name}={text}`")
+        return f"it has {shown[0] or f'no `{name}=`'}, and this one has {shown[1] or 'not'}"
     return None
 
 
-def _option_difference(key: str, found: Any, wanted: Any, texts: Mapping[str, str]) -> str:
-    name = _OPTIONS[key]
-
-    def shown(value: Any) -> str:
-        if value is None or value is False:
-            return f"no `{name}=`"
-        value = texts.get(str(value), value) if name != key else value
-        return f"`{name}={shorten(value) if isinstance(value, list) else json.dumps(value) if value is not True else True}`"
-
-    return f"it has {shown(found)}, and this one {'has not' if wanted is None or wanted is False else f'has {shown(wanted)}'}"
-
-
-def find_begun_difference(begun: Fields | None, wanted: Fields, texts: Mapping[str, str] | None = None) -> str | None:
+def find_begun_difference(begun: Fields | None, wanted: Fields, texts: Mapping[str, str]) -> str | None:
     """Return how an unfinished job with a manifest differs from another job, as a clause; None if they are equal.
 
     `texts` are those of the tokens that the other job adds to documents, by their ids.
     """
-    if begun is not None and begun.get("folder_version") != FOLDER_VERSION:
-        return "it was begun by another version of bpejit, which may finish it"
     if begun is None:
         return find_difference(None, wanted)
-    known = {**begun.get("texts", {}), **(texts or {})}
-    return find_difference(begun.get("job"), wanted, known)
+    if begun.get("folder_version") != FOLDER_VERSION:
+        return "it was begun by another version of bpejit, which may finish it"
+    return find_difference(begun.get("job"), wanted, {**begun.get("texts", {}), **texts})
 
 
-def _input_difference(found: Any, wanted: list[Fields]) -> str:
+def _input_difference(found: Any, wanted: Sequence[Fields]) -> str:
     if not isinstance(found, list):
         return "it has no list of inputs"
     for old, new in zip(found, wanted, strict=False):
