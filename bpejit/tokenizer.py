@@ -15,7 +15,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import StreamDecoder, decode_batch, decode_stream
 from bpejit.encoding.encode_stream import join_pieces
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
-from bpejit.engines.work_options import Work, checked_work
+from bpejit.engines import Work, checked_work
 from bpejit.errors import (
     ArgumentTypeError,
     OptionError,

@@ -183,7 +183,7 @@ def count_tokens_command(
         zcat corpus.txt.gz | bpejit count-tokens -
     """
     from bpejit.encoding.codec import Codec
-    from bpejit.engines.work_options import checked_work
+    from bpejit.engines import checked_work
     from bpejit.jobs.file_encoding import count_documents
     from bpejit.jobs.job_totals import Totals
 

@@ -13,7 +13,7 @@ import click
 import bpejit
 from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.counting.count_options import END_OF_TEXT
-from bpejit.engines.work_options import LocalWork, Work
+from bpejit.engines import LocalWork, Work
 from bpejit.errors import shorten
 from bpejit.options import Option, declared
 from bpejit.registry import AUTO

@@ -30,8 +30,7 @@ from bpejit.counting.counts_file import write_counts
 from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.counting.pretoken_counter import add_up
 from bpejit.counting.spilling import SpilledRuns, shared_runs_folder, spill_settings
-from bpejit.engines import RAY
-from bpejit.engines.work_options import checked_work
+from bpejit.engines import RAY, checked_work
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
 from bpejit.options import chosen, takes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
-from bpejit.engines.work_options import Distribution, Work
+from bpejit.engines import Distribution, Work
 from bpejit.options import Option
 from bpejit.splitting.presets import PRESETS, Pattern
 

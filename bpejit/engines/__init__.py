@@ -7,20 +7,20 @@ An engine runs a *job* over chunks in one of two ways, with only a few chunks in
 
 To add an engine, write a class with these two methods (see `bpejit.engines.Engine`) and pass it to `register`. Functions
 and commands with an `engine` option then accept its name. This package imports nothing heavy before an engine is made, since
-the command line lists the names. `work_options` has the options. `TaskThreads` in `threads` are for short tasks inside a stage,
-without chunks.
+the command line lists the names, with the options of how work is distributed, which change no result. `TaskThreads` in
+`threads` are for short tasks inside a stage, without chunks.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict
 
 from bpejit import arguments
+from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.errors import EngineError, shorten
+from bpejit.options import Option
 from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO as AUTO, Registry
 
@@ -46,7 +46,7 @@ def report_details(report: Progress, **counted: int) -> None:
 class Worker(Protocol):
     """State of a job in one worker."""
 
-    def run(self, chunk: AnyChunk) -> Any:
+    def run(self, chunk: "AnyChunk") -> Any:
         """Process one chunk; return its result (`map_chunks`), or what to report of it (`fold_chunks`)."""
 
     def finish(self) -> Any:
@@ -75,7 +75,7 @@ class FunctionJob:
     run: Callable[..., Any]
     prepare: Callable[[], Any] | None = None
 
-    def start(self) -> FunctionJob:
+    def start(self) -> "FunctionJob":
         """Return a new worker."""
         return self if self.prepare is None else FunctionJob(partial(self.run, self.prepare()))
 
@@ -88,10 +88,10 @@ class Engine(Protocol):
 
     workers: int
 
-    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable["AnyChunk"]) -> Iterator[Any]:
         """Yield the result of each chunk, in the order of the chunks."""
 
-    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable["AnyChunk"], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""
 
 
@@ -101,13 +101,13 @@ class SerialEngine:
     def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
         self.workers = 1
 
-    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable["AnyChunk"]) -> Iterator[Any]:
         """Yield the result of each chunk, in order."""
         worker = job.start()
         for chunk in chunks:
             yield worker.run(chunk)
 
-    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable["AnyChunk"], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks in this thread."""
         worker = job.start()
         for chunk in chunks:
@@ -228,3 +228,130 @@ def make_engine(
         "engine %s with %d worker(s)%s", chosen, engine.workers, ", chosen automatically" if name == AUTO else ""
     )
     return engine
+
+
+def _listed(**more: str) -> str:
+    listed = {**engine_descriptions(), **more}
+    return ", ".join(f"{name} ({text})" if text else name for name, text in listed.items())
+
+
+class ProgressOption(TypedDict, total=False):
+    """How a function reports."""
+
+    progress: Annotated[
+        Progress | bool | None,
+        Option(
+            None,
+            """Called as `progress(stage, done, total, unit)`. True shows a bar on a terminal or in a notebook, and a line on
+            standard error elsewhere.""",
+            kind="callable or bool",
+        ),
+    ]
+
+
+class Workers(TypedDict, total=False):
+    """How many workers there are."""
+
+    workers: Annotated[
+        int | None,
+        Option(
+            None,
+            """Number of threads or processes that read text, and of threads that learn merges: passes over all cells run in
+            parallel, and the merges themselves in one thread. The default is the number of processors. Does not change the
+            result.""",
+            "Number of workers.",
+            shown="one per processor",
+            section="Large corpora",
+        ),
+    ]
+
+
+class LocalEngine(TypedDict, total=False):
+    """An engine on this machine."""
+
+    engine: Annotated[
+        str,
+        Option(
+            AUTO,
+            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.""",
+            lambda: f"How work is distributed, with equal results: auto, {_listed()}.",
+            choices=lambda: (AUTO, *engine_names()),
+            section="Large corpora",
+        ),
+    ]
+
+
+class AnyEngine(TypedDict, total=False):
+    """An engine on this machine, or a cluster."""
+
+    engine: Annotated[
+        str,
+        Option(
+            AUTO,
+            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "ray" runs parts of the work on
+            a Ray cluster, as many at a time as `workers`. Merges are learned in this process, with "serial" in one thread. Does
+            not change the result.""",
+            lambda: f"How work is distributed, with equal results: auto, {_listed(**{RAY: 'a Ray cluster'})}.",
+            choices=lambda: (AUTO, *engine_names(), RAY),
+            section="Large corpora",
+        ),
+    ]
+    ray_address: Annotated[
+        str | None,
+        Option(
+            None,
+            """For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local
+            one.""",
+            "The Ray cluster of --engine ray, or local.",
+            metavar="HOST:PORT",
+            shown="the running cluster, otherwise a local one",
+            section="Large corpora",
+        ),
+    ]
+
+
+class Chunks(TypedDict, total=False):
+    """How inputs are divided."""
+
+    chunk_bytes: Annotated[
+        int, Option(CHUNK_BYTES, "Size of the chunks into which files are divided. Does not change the result.")
+    ]
+
+
+class LocalWork(Workers, LocalEngine, Chunks, ProgressOption, total=False):
+    """How work is distributed on this machine, and reported."""
+
+
+class Distribution(Workers, AnyEngine, Chunks, total=False):
+    """How work is distributed on this machine or a cluster."""
+
+
+class Work(Distribution, ProgressOption, total=False):
+    """How work is distributed on this machine or a cluster, and reported."""
+
+
+def checked_work(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `Work` after checking them, with `report`, which is callable, in place of `progress`.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, EngineError
+    """
+    from bpejit.kernels.constants import MAX_TEXT_BYTES
+
+    clusters = [RAY] if "ray_address" in options else []
+    chunk_bytes = options.get("chunk_bytes", CHUNK_BYTES)
+    found = {
+        "report": arguments.progress(options.get("progress")),
+        "workers": arguments.optional_whole_number("workers", options["workers"], least=1, error=EngineError),
+        "engine": arguments.choice("engine", options["engine"], (AUTO, *engine_names(), *clusters), error=EngineError),
+        "chunk_bytes": arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
+    }
+    if clusters:
+        found["ray_address"] = address = arguments.optional_string("ray_address", options["ray_address"])
+        if address is not None and found["engine"] != RAY:
+            raise EngineError(
+                f"ray_address is given, and engine is {found['engine']!r}; expected the engine that uses it: give "
+                "`engine='ray'`, or leave `ray_address=` out"
+            )
+    return found

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from bpejit.arguments import wrong_type
 from bpejit.corpus.reading_options import ReadingOptions
-from bpejit.engines.work_options import LocalWork
+from bpejit.engines import LocalWork
 from bpejit.errors import OptionError, shorten, visible
 from bpejit.options import Option
 from bpejit.progress_bar import counted

@@ -31,8 +31,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import FunctionJob, make_engine
-from bpejit.engines.work_options import checked_work
+from bpejit.engines import FunctionJob, checked_work, make_engine
 from bpejit.errors import OptionError, shorten
 from bpejit.formats.any_format import load_model
 from bpejit.inspection.names import tokenizer_names

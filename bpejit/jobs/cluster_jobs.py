@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
-from bpejit.corpus.fingerprints import check_times, modified_times
+from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines import remarks, report_details
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
-from bpejit.engines.ray_worker import TaskReport, warm_up
-from bpejit.errors import BpejitWarning, OutputError, warn_user
+from bpejit.errors import OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, held
 from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job, slice_units
 from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals
-from bpejit.jobs.running import run_part
-from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
@@ -31,9 +25,6 @@ PARTS_PER_SLOT = 4
 
 PART_BYTES = 4 << 30
 """Larger parts would lose more of an index of documents, and take longer to hand over, when a node dies."""
-
-PATIENCE = 120.0
-"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
 
 DRIVER_PATIENCE = 15.0
 
@@ -125,7 +116,7 @@ def _run_parts(
     for part in missing:
         mine = plan.part(part, parts, slice_units(plan.units, (part, parts)), Totals())
         arguments = (part, parts, mine.mine, modified_times(mine.paths), found[part])
-        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
+        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task", arguments))
     memory = 0
     warned: set[str] = set()
     advance(0, {})
@@ -136,42 +127,3 @@ def _run_parts(
         found[missing[index]] = totals
         memory = max(memory, peak)
     return sum(found, Totals()), memory
-
-
-def run_part_task(
-    shared: JobPlan,
-    part: int,
-    parts: int,
-    units: list[Any],
-    times: dict[str, int | None],
-    known: Totals,
-    *,
-    report: TaskReport,
-) -> tuple[Totals, int, set[str]]:
-    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
-
-    The inputs must have the modification times that they have on the driver: a node may have an old copy. What has been done is
-    reported without what the driver has found of the part, `known`.
-
-    Returns
-    -------
-    totals : Totals
-    memory : int
-        Peak resident memory of the worker.
-    messages : set of str
-        Warnings, for the driver to give.
-    """
-    if shared.home:  # relative paths refer to it
-        os.chdir(shared.home)
-    for kernels in shared.kernels:
-        warm_up(kernels)
-    check_times(times)
-    kept = shared.store.kept_part(part, parts)
-    earlier = Totals(read=kept.read - known.read, tokens=-known.tokens, documents=-known.documents)
-    plan = shared.part(part, parts, units, earlier)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", BpejitWarning)
-        work = {"workers": 1, "engine": "serial", "report": report}
-        result = run_part(plan, work, joins=False, patience=PATIENCE)
-    messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
-    return result.totals, peak_memory()[0], messages

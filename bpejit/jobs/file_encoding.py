@@ -446,7 +446,7 @@ def _encoded_chunks(
 def count_documents(codec: Codec, sources: Sequence[Source], totals: Totals, work: Fields) -> Iterator[Array]:
     """Yield the number of tokens of each document, as int64 [documents of a chunk], and add the amounts to `totals`.
 
-    Documents are those of `Tokenizer.encode_files`. The options of `work` are those of `bpejit.engines.work_options`, checked.
+    Documents are those of `Tokenizer.encode_files`. The options of `work` are those of `bpejit.engines`, checked.
 
     Raises
     ------

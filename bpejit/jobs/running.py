@@ -5,15 +5,18 @@ The results of units go into files that only grow, and a checkpoint is written a
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bpejit.corpus.fingerprints import check_times
 from bpejit.engines import RAY, Engine, remarks, report_details
-from bpejit.errors import OutputError
+from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
@@ -26,6 +29,12 @@ from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
+
+if TYPE_CHECKING:
+    from bpejit.engines.ray_worker import TaskReport
+
+PATIENCE = 120.0
+"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
 
 
 def run_job(plan: JobPlan, work: Fields) -> JobResult:
@@ -223,38 +232,35 @@ class _PartRun:
         OSError
             If a file cannot be written. The last checkpoint stays.
         """
-        results = self._results(engine)
+        results = self._map_units(engine)
+        seconds = self.seconds
+        self._report("encode", self._earlier.read, self._size, "bytes")
         with closing(self._plan.open_sink(folder, self._checkpoint)) as sink, closing(results):
+            before = working_time()
             for unit, result in results:
+                now = working_time()
+                seconds.encode += now - before
                 sink.begin_unit(unit)
                 if result is None:
-                    # Not after the last unit, which the record of the complete part follows.
-                    write = self._end_unit() and unit is not self._rest[-1]
+                    self._totals.units += 1
+                    # Not after the last unit, which the record of the complete part follows, nor after each of thousands of
+                    # small units, since writing it takes a few milliseconds.
+                    write = self._unsaved >= self._plan.options.unit_bytes // 4 and unit is not self._rest[-1]
                     checkpoints.note(self._fields(sink.state()), sink.changed(), write=write)
+                    self._unsaved = 0 if write else self._unsaved
                 else:
                     self._add(result, *sink.write(result))
-            before = working_time()
+                before = working_time()
+                seconds.write += before - now
             complete = {**self._fields(sink.finish()), "complete": True}
             checkpoints.complete(complete, sink.changed())
-            self.seconds.finish += working_time() - before
+            seconds.finish += working_time() - before
             return complete
 
     def _fields(self, state: Fields) -> Fields:
         """Return the fields of a checkpoint, with the state of the sink."""
         text = {"sha256": self._text_sha256, "modified": self._modified, **self._plan.reading}
         return {"totals": self._totals.as_json(), "text": text, **state}
-
-    def _results(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
-        """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
-        self._report("encode", self._earlier.read, self._size, "bytes")
-        before = working_time()
-        with closing(self._map_units(engine)) as results:
-            for unit, result in results:
-                now = working_time()
-                self.seconds.encode += now - before
-                yield unit, result
-                before = working_time()
-                self.seconds.write += before - now
 
     def _add(self, result: Any, tokens: int, documents: int) -> None:
         """Add the result of a chunk to the totals, and report progress."""
@@ -271,17 +277,6 @@ class _PartRun:
         report_details(self._report, tokens=earlier.tokens + totals.tokens, documents=earlier.documents + totals.documents)
         self._report("encode", earlier.read + self._n_read, self._size, "bytes")
 
-    def _end_unit(self) -> bool:
-        """Count a finished unit; return True if a checkpoint is due.
-
-        It is not due after each of thousands of small units, since writing it takes a few milliseconds.
-        """
-        self._totals.units += 1
-        due = self._unsaved >= self._plan.options.unit_bytes // 4
-        if due:
-            self._unsaved = 0
-        return due
-
     def _map_units(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
         marks: deque[tuple[Any, bool]] = deque()
@@ -294,17 +289,18 @@ class _PartRun:
                     yield chunk
                 marks.append((unit, False))
 
+        def ended() -> Iterator[tuple[Any, Any]]:
+            while marks and not marks[0][1]:
+                yield marks.popleft()[0], None
+
         # The engine takes chunks ahead of the results.
         results: Any = engine.map_chunks(job, chunks())
         with closing(results):
             for result in results:
-                while not marks[0][1]:
-                    yield marks.popleft()[0], None
+                yield from ended()
                 yield marks.popleft()[0], result
-                while marks and not marks[0][1]:
-                    yield marks.popleft()[0], None
-        while marks:
-            yield marks.popleft()[0], None
+                yield from ended()
+        yield from ended()
 
 
 def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tuple[JobResult, float]:
@@ -384,3 +380,44 @@ def _read_begun(begun: Fields, store: Store, names_of: NamesOf) -> tuple[JobOutp
         raise OutputError(
             f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
         ) from cause
+
+
+def run_part_task(
+    shared: JobPlan,
+    part: int,
+    parts: int,
+    units: list[Any],
+    times: dict[str, int | None],
+    known: Totals,
+    *,
+    report: TaskReport,
+) -> tuple[Totals, int, set[str]]:
+    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
+
+    The inputs must have the modification times that they have on the driver: a node may have an old copy. What has been done is
+    reported without what the driver has found of the part, `known`.
+
+    Returns
+    -------
+    totals : Totals
+    memory : int
+        Peak resident memory of the worker.
+    messages : set of str
+        Warnings, for the driver to give.
+    """
+    from bpejit.engines.ray_worker import warm_up  # not at the top: only a cluster needs it
+
+    if shared.home:  # relative paths refer to it
+        os.chdir(shared.home)
+    for kernels in shared.kernels:
+        warm_up(kernels)
+    check_times(times)
+    kept = shared.store.kept_part(part, parts)
+    earlier = Totals(read=kept.read - known.read, tokens=-known.tokens, documents=-known.documents)
+    plan = shared.part(part, parts, units, earlier)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BpejitWarning)
+        work = {"workers": 1, "engine": "serial", "report": report}
+        result = run_part(plan, work, joins=False, patience=PATIENCE)
+    messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
+    return result.totals, peak_memory()[0], messages

@@ -17,7 +17,7 @@ from bpejit.counting.count_corpus import count_corpus
 from bpejit.counting.count_options import Memory
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.engines.work_options import LocalWork, checked_work
+from bpejit.engines import LocalWork, checked_work
 from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.model import Model
 from bpejit.options import chosen, takes

@@ -28,7 +28,7 @@ from bpejit.corpus.sources import total_bytes
 from bpejit.counting.count_corpus import count_corpus, open_inputs
 from bpejit.counting.count_options import SplitSettings
 from bpejit.counting.header import CountSettings
-from bpejit.engines.work_options import checked_work
+from bpejit.engines import checked_work
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.inspection.merge_trace import MergeTrace, Record
 from bpejit.kernels.training import symbol_cells as kernels

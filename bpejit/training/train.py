@@ -19,8 +19,7 @@ from bpejit.counting.count_corpus import count_corpus, folder_of, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, RunSettings, SuperwordChoice
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.engines import RAY, count_cpus
-from bpejit.engines.work_options import checked_work
+from bpejit.engines import RAY, checked_work, count_cpus
 from bpejit.errors import CorpusError, OptionError, OutputError, TrainingError, warn_user
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.jit.listening import working_time

@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 from bpejit import arguments
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
 from bpejit.counting.count_options import Memory, RunSettings, SplitSettings, SuperwordChoice
-from bpejit.engines.work_options import ProgressOption, Work, Workers
+from bpejit.engines import ProgressOption, Work, Workers
 from bpejit.errors import TrainingError
 from bpejit.options import Option
 from bpejit.tokenizer_config import TransformersSettings

@@ -23,7 +23,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import Documents, Records
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.engines.work_options import ProgressOption
+from bpejit.engines import ProgressOption
 from bpejit.errors import BpejitError, TokenFileError, UnsupportedError, shorten
 from bpejit.formats.any_format import recognize, save_model
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern

@@ -39,7 +39,7 @@ def lines(result) -> list[int]:
 def test_count_tokens(made, monkeypatch, name, options):
     folder, expected = made
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("bpejit.engines.work_options.CHUNK_BYTES", 5_000)  # documents go on in the next chunk
+    monkeypatch.setattr("bpejit.engines.CHUNK_BYTES", 5_000)  # documents go on in the next chunk
     result = invoke("count-tokens", name, *options)
     assert lines(result) == [sum(expected)]
     assert f"tokens of {len(expected)} documents" in result.stderr

@@ -21,7 +21,7 @@ from bpejit import arguments
 from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.sources import Source
-from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
+from bpejit.engines import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
