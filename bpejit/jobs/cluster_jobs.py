@@ -19,6 +19,7 @@ from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
+from bpejit.storage.remote import is_remote
 
 PARTS_PER_SLOT = 4
 """Parts for each processor, so that the last ones to end leave few processors idle."""
@@ -64,11 +65,12 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
     is_local = isinstance(plan.store, FolderStore)
     lock = held(plan.names.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE) if is_local else nullcontext()
-    manifest = [absolute_path(plan.names.folder / MANIFEST)] if is_local else []
+    seen = [absolute_path(path) for path in plan.paths if not is_remote(path)]
+    seen = [*seen[:1], *seen[-1:], *([absolute_path(plan.names.folder / MANIFEST)] if is_local else [])]
     with plan.store.giving_up(), lock:
         claim_job(plan, parts)
         shared = plan.shared()
-        cluster.prepare_nodes(plan.stage, plan.kernels, [*manifest, *plan.seen_by_nodes()])
+        cluster.prepare_nodes(plan.stage, plan.kernels, sorted(set(seen)))
         seconds.plan = working_time() - begun
         found = plan.store.kept_parts(parts)
         before = sum(found, Totals())

@@ -89,14 +89,12 @@ class EncodingPlan(JobPlan):
     names, job, options, units, mine, store
         See `JobPlan`.
     encoder : Encoder
-    sources : list of Source
     chunk_bytes : int
     columns : bytes, optional
         The types of the columns to keep, as far as they are known.
     """
 
     encoder: Encoder
-    sources: Sequence[Source]
     chunk_bytes: int
     columns: bytes | None = None
 
@@ -134,11 +132,7 @@ class EncodingPlan(JobPlan):
     def check_shared(self) -> None:
         """Raise OptionError if the job is a part, or an input is a pipe."""
         super().check_shared()
-        check_shared_sources(self.sources)
-
-    def shared(self) -> EncodingPlan:
-        """Return what the plans of all tasks on a cluster have in common, without inputs."""
-        return replace(super().shared(), sources=())
+        check_shared_sources([source for unit in self.units for source in unit.sources])
 
 
 @dataclass(frozen=True)
@@ -266,8 +260,7 @@ def encode_files(
     sources = find_sources(inputs, contents)
     if isinstance(out, (str, os.PathLike)):
         out = local_path(os.fspath(out))
-    if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
-        _check_stream(out, options, columns, work["engine"])
+    if not isinstance(out, str) or is_standard_output(out) or is_device(out):
         done = _encode_to_stream(encoder, sources, out, options, dtype, format, contents, work)
         return replace(done, seconds=working_time() - begun)
     if not options.per_input:
@@ -287,7 +280,7 @@ def _plan_job(
     encoder: Encoder,
     inputs: Inputs,
     sources: list[Source],
-    out: StrPath,
+    out: str,
     options: JobOptions,
     dtype: str,
     format: str,  # noqa: A002
@@ -304,7 +297,7 @@ def _plan_job(
             "input reads ranges of them: write the text to a file first"
         )
     form = load_format(format)
-    store = open_store(os.fspath(out), per_input=options.per_input)
+    store = open_store(out, per_input=options.per_input)
     input_options = contents.options.that_change_ids()
     columns = plan_columns(sources) if input_options.get("keep_columns") else None
     if columns is not None:
@@ -326,7 +319,7 @@ def _plan_job(
         "inputs": identify_inputs(sources),
     }
     names, mine = EncodingOutputs.of_job(store.out, job), slice_units(units, options.part)
-    return EncodingPlan(names, job, options, units, mine, store, encoder, sources, chunk_bytes, columns)
+    return EncodingPlan(names, job, options, units, mine, store, encoder, chunk_bytes, columns)
 
 
 def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
@@ -374,28 +367,24 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     return _report(result, result.seconds.finish, dtype=result.finished.dtype)
 
 
-def _check_stream(out: StrPath | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
-    """Raise an exception if the options need files that a stream does not have."""
-    files = [value for name, value in options.files.items() if name not in ("append", "prepend", "seed")]
-    if any((*files, options.per_input, options.part, options.resume, columns, engine == RAY)):
-        name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
-        raise OptionError(
-            f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "
-            "columns, parts, and jobs that are resumed: name a file"
-        )
-
-
 def _encode_to_stream(
     encoder: Encoder,
     sources: list[Source],
-    out: StrPath | BinaryIO,
+    out: str | BinaryIO,
     options: JobOptions,
     dtype: str,
     format: str,  # noqa: A002
     contents: Contents,
     work: Fields,
 ) -> EncodeReport:
-    """Write ids directly: a stream can be neither resumed nor divided."""
+    """Write ids directly: a stream can be neither resumed nor divided, and has no files beside it."""
+    files = [value for name, value in options.files.items() if name not in ("append", "prepend", "seed")]
+    files += [options.per_input, options.part, options.resume, contents.options.keep_columns, work["engine"] == RAY]
+    if any(files):
+        raise OptionError(
+            f"{f'`{out}`' if isinstance(out, str) else 'the output'} is a stream; expected the path of a file for shards, "
+            "validation sets, an index of documents, rows, columns, parts, and jobs that are resumed: name a file"
+        )
     model = encoder.model
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=options.overwrite, format=format)
     tokens = DocumentTokens(options.files["prepend"], options.files["append"])

@@ -32,7 +32,6 @@ from bpejit.jobs.store import JobOutputs, Left
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
-from bpejit.storage.remote import is_remote
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -85,7 +84,7 @@ class JobPlan(ABC):
     store : Store
         Where the outputs appear, and the parts are until then. At a URL, the paths in `names` are placeholders.
     home : str
-        For tasks on a cluster, the folder of the driver if relative paths refer to it; otherwise empty.
+        For tasks on a cluster, the folder of the driver, to which relative paths refer.
     earlier : Totals, optional
         If the plan is that of one of several parts, what the progress of the part is added to.
     whole : int, optional
@@ -189,22 +188,9 @@ class JobPlan(ABC):
                 "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
             )
 
-    @property
-    def relative_to(self) -> str:
-        """The current folder if a path is relative to it; otherwise empty."""
-        paths = [self.store.name, *self.paths]
-        return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
-
-    def seen_by_nodes(self) -> list[str]:
-        """Return what all nodes of a cluster must see: the folder of relative paths, and the first and the last local input."""
-        inputs = [path for path in self.paths if not is_remote(path)]
-        home = self.relative_to
-        seen = {os.path.join(home, path) for path in (*inputs[:1], *inputs[-1:])}  # noqa: PTH118
-        return sorted(seen | {home} if home else seen)
-
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
-        return replace(self, units=range(len(self.units)), mine=(), home=self.relative_to)
+        return replace(self, units=range(len(self.units)), mine=(), home=os.getcwd())  # noqa: PTH109
 
 
 def slice_units(units: Sequence[Any], chosen: Part | None) -> list[Any]:

@@ -407,7 +407,7 @@ def run_part_task(
     """
     from bpejit.engines.ray_worker import warm_up  # not at the top: only a cluster needs it
 
-    if shared.home:  # relative paths refer to it
+    with suppress(OSError):  # it may be missing if all paths are absolute
         os.chdir(shared.home)
     for kernels in shared.kernels:
         warm_up(kernels)
