@@ -15,7 +15,7 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, held
 from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job, slice_units
-from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals
+from bpejit.jobs.job_totals import Finished, JobResult, Totals, no_seconds
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
@@ -59,7 +59,7 @@ def run_on_cluster(plan: JobPlan, work: Fields) -> JobResult:
 def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResult:
     """Run all parts of a job that are missing, and join them."""
     begun = working_time()
-    seconds = Seconds()
+    seconds = no_seconds()
     parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
@@ -71,11 +71,11 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
         claim_job(plan, parts)
         shared = plan.shared()
         cluster.prepare_nodes(plan.stage, plan.kernels, sorted(set(seen)))
-        seconds.plan = working_time() - begun
+        seconds["plan"] = working_time() - begun
         found = plan.store.kept_parts(parts)
         before = sum(found, Totals())
         totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
-        seconds.encode = working_time() - begun - seconds.plan
+        seconds["encode"] = working_time() - begun - seconds["plan"]
         plan.names.check_totals(plan.job, totals)
     with naming_output(plan.names.out):
         finished = plan.store.join(plan.names, report)
@@ -84,7 +84,7 @@ def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResul
             f"the outputs of `{plan.store.name}` were removed, or replaced by another process; expected those of this job: run "
             "it again"
         )
-    seconds.finish = working_time() - begun - seconds.plan - seconds.encode
+    seconds["finish"] = working_time() - begun - seconds["plan"] - seconds["encode"]
     return JobResult(
         totals,
         finished._replace(totals=totals),

@@ -364,7 +364,7 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     """Join the parts of an encoding job with the output `out`, a path or a URL; see `bpejit.combine`."""
     result = join_parts(out, EncodingOutputs.of_job, overwrite=overwrite, report=report)
     assert result.finished is not None
-    return _report(result, result.seconds.finish, dtype=result.finished.dtype)
+    return _report(result, result.seconds["finish"], dtype=result.finished.dtype)
 
 
 def _encode_to_stream(

@@ -23,15 +23,8 @@ SAMPLES = 16
 """Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
 
 
-class _Amounts:
-    """Amounts that are added field by field."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
-
-
 @dataclass
-class Totals(_Amounts):
+class Totals:
     """Sums over the units of a part.
 
     Parameters
@@ -48,6 +41,9 @@ class Totals(_Amounts):
     bytes: int = 0
     read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for a checkpoint."""
@@ -77,26 +73,9 @@ class Totals(_Amounts):
             return None
 
 
-@dataclass
-class Seconds(_Amounts):
-    """Where the time of a job went, in seconds of the main thread.
-
-    Parameters
-    ----------
-    plan : float
-        Planning, and reading what an earlier run left.
-    encode : float
-        Waiting for ids.
-    write : float
-        Adding tokens, dividing, hashing and writing.
-    finish : float
-        Flushing to disk, and writing the final files.
-    """
-
-    plan: float = 0.0
-    encode: float = 0.0
-    write: float = 0.0
-    finish: float = 0.0
+def no_seconds() -> dict[str, float]:
+    """Return the stages where the time of a job goes, each with 0 seconds of the main thread (see `JobReport`)."""
+    return dict.fromkeys(("plan", "encode", "write", "finish"), 0.0)
 
 
 class Finished(NamedTuple):
@@ -131,7 +110,8 @@ class JobResult:
         Of the part, or of the job once it is complete.
     finished : Finished, optional
         The outputs; None if other parts are missing.
-    seconds : Seconds
+    seconds : dict of str to float
+        Of each stage.
     units, kept_units, missing_parts, worker_memory, parts, new_bytes, cluster
         See `JobReport`.
     """
@@ -141,7 +121,7 @@ class JobResult:
     units: int
     kept_units: int
     missing_parts: int
-    seconds: Seconds = field(default_factory=Seconds)
+    seconds: dict[str, float] = field(default_factory=no_seconds)
     worker_memory: int = 0
     parts: int = 1
     new_bytes: int = 0
@@ -210,7 +190,7 @@ class JobReport:
             bytes=result.totals.bytes,
             skipped=result.totals.skipped,
             seconds=seconds,
-            stages=dict(vars(result.seconds)),
+            stages=result.seconds,
             peak_memory=memory,
             part="/".join(map(str, part or ())),
             **shared | ({} if result.cluster else {"worker_memory": worker_memory}),

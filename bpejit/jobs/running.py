@@ -22,7 +22,7 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints
-from bpejit.jobs.job_totals import Finished, JobResult, Seconds, Totals, chain_checksum, run_sample, size_of_units
+from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
 from bpejit.jobs.store import CompleteParts, JobOutputs, NamesOf
 from bpejit.jobs.url_store import Store, UrlStore, find_store
 from bpejit.process_memory import peak_memory
@@ -68,7 +68,7 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
         if isinstance(plan.store, FolderStore):
             say(f"the unfinished job has {parts} parts, which this run works on one after the other")
         result = _run_parts(plan, parts, work)
-    result.seconds.plan += planning
+    result.seconds["plan"] += planning
     return result
 
 
@@ -113,7 +113,7 @@ def _join_last(plan: JobPlan, work: Fields, result: JobResult) -> None:
         result.totals = result.finished.totals
     elif not result.missing_parts:
         plan.remarks(work["report"])("all parts are complete, and another process joins them")
-    result.seconds.finish += working_time() - before
+    result.seconds["finish"] += working_time() - before
 
 
 def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bool, patience: float) -> JobResult:
@@ -128,7 +128,7 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
         checkpoint = last_checkpoint(plan, folder, spread, report)
         kept = Totals.of_checkpoint(checkpoint)
         run = _PartRun(plan, checkpoint, report)
-        run.seconds.plan = working_time() - begun
+        run.seconds["plan"] = working_time() - begun
         brief = checkpoint is None and plan.options.part is None
         with Checkpoints(folder, plan.identity, brief=brief) as checkpoints, naming_output(store.out):
             done = checkpoint
@@ -140,7 +140,7 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
                 before = working_time()
                 written = None if checkpoint is not None else CompleteParts(claimed, [done], fresh=True)
                 finished = store.join(plan.names, report, engine=spread, written=written)
-                run.seconds.finish += working_time() - before
+                run.seconds["finish"] += working_time() - before
         whole = totals if finished is None else finished.totals
         new_bytes = totals.bytes - kept.bytes
         result = JobResult(whole, finished, len(plan.mine), kept.units, 0, run.seconds, new_bytes=new_bytes)
@@ -175,7 +175,7 @@ def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Fields) -> JobResult:
         elif result.finished is not None:
             result.finished = store.publish(names, result.finished, overwrite=options.overwrite, report=report)
             store.remove_folder()
-        result.seconds.finish += working_time() - before
+        result.seconds["finish"] += working_time() - before
     return result
 
 
@@ -184,7 +184,7 @@ def _run_parts(plan: JobPlan, parts: int, work: Fields) -> JobResult:
     found = plan.store.kept_parts(parts)
     kept = sum(found, Totals())
     total = None if plan.size is None else plan.size - kept.read
-    seconds = Seconds()
+    seconds = no_seconds()
     totals = Totals()
     n_read = new_bytes = 0
     for part, before in enumerate(found):
@@ -194,7 +194,7 @@ def _run_parts(plan: JobPlan, parts: int, work: Fields) -> JobResult:
         totals += result.totals
         n_read += result.totals.read - before.read
         new_bytes += result.new_bytes
-        seconds += result.seconds
+        seconds = {stage: time + result.seconds[stage] for stage, time in seconds.items()}
     return replace(result, units=len(plan.units), kept_units=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
 
 
@@ -214,7 +214,7 @@ class _PartRun:
         self._plan = plan
         self._checkpoint = checkpoint
         self._report = report
-        self.seconds = Seconds()
+        self.seconds = no_seconds()
         self._totals = Totals.of_checkpoint(checkpoint)
         self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
         self._modified = plan.modified  # from before the inputs are read
@@ -239,7 +239,7 @@ class _PartRun:
             before = working_time()
             for unit, result in results:
                 now = working_time()
-                seconds.encode += now - before
+                seconds["encode"] += now - before
                 sink.begin_unit(unit)
                 if result is None:
                     self._totals.units += 1
@@ -251,10 +251,10 @@ class _PartRun:
                 else:
                     self._add(result, *sink.write(result))
                 before = working_time()
-                seconds.write += before - now
+                seconds["write"] += before - now
             complete = {**self._fields(sink.finish()), "complete": True}
             checkpoints.complete(complete, sink.changed())
-            seconds.finish += working_time() - before
+            seconds["finish"] += working_time() - before
             return complete
 
     def _fields(self, state: Fields) -> Fields:
@@ -364,7 +364,7 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
             "`bpejit datagen --shard` write: check the path, which for a data set is FOLDER/NAME, such as `data/translation`"
         )
     units = finished.totals.units
-    return JobResult(finished.totals, finished, units, units, 0, Seconds(finish=working_time() - began))
+    return JobResult(finished.totals, finished, units, units, 0, no_seconds() | {"finish": working_time() - began})
 
 
 def _read_begun(begun: Fields, store: Store, names_of: NamesOf) -> tuple[JobOutputs, int]:

@@ -280,7 +280,7 @@ def generate_data(
             found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
             return replace(found, stages={})
         result = run_job(plan, chosen)
-    result.seconds.plan += stages.pop("plan")
+    result.seconds["plan"] += stages.pop("plan")
     found = _report(result, working_time() - begun, options.part, vocabularies=paths)
     return replace(found, stages={**stages, **found.stages})
 
@@ -297,7 +297,7 @@ def _report(result: JobResult, seconds: float, part: tuple[int, int] | None = No
 def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
     """Join the parts of a data set; see `bpejit.combine`. `out` is the folder of the data, or its URL, and the name."""
     result = join_parts(out, DatasetOutputs.of_job, overwrite=overwrite, report=report)
-    return _report(result, result.seconds.finish)
+    return _report(result, result.seconds["finish"])
 
 
 def plan_samples(
