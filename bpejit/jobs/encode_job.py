@@ -372,7 +372,12 @@ class EncodingSink(PartSink):
         divided = self._choice.divide(ids, ends) if len(sides) > 1 else [(ids, ends)]
         for aside, documents in zip(sides, divided, strict=True):
             self._spools.write(aside, *documents, result.n_bytes)
-        rows: Any = _rows_of(result) if self._columns else None
+        rows: Any = unpack_rows(result.columns) if self._columns else None
+        if rows is not None and rows.num_rows != result.n_documents:
+            raise CorpusError(
+                f"an input has {rows.num_rows} rows of columns to keep, and {result.n_documents} documents; expected one for "
+                "each: its format (see `bpejit.corpus.registry`) has to return them"
+            )
         for aside, file in zip(sides, self._columns, strict=False):
             chosen = rows.filter(self._choice.ended == aside) if len(sides) > 1 else rows
             if chosen.num_rows:
@@ -405,20 +410,3 @@ class EncodingSink(PartSink):
         self._spools.close()
         for file in self._columns:
             file.close()
-
-
-def _rows_of(encoded: EncodedChunk) -> Any:
-    """Return the rows of the columns to keep of a chunk, as a record batch.
-
-    Raises
-    ------
-    CorpusError
-        If there is not one for each document.
-    """
-    rows = unpack_rows(encoded.columns)
-    if rows.num_rows != encoded.n_documents:
-        raise CorpusError(
-            f"an input has {rows.num_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for "
-            "each: its format (see `bpejit.corpus.registry`) has to return them"
-        )
-    return rows

@@ -25,7 +25,7 @@ from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, m
 from bpejit.engines import count_cpus
 from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder, read_record, sync_paths, write_record
-from bpejit.jobs.job_records import finished_manifest
+from bpejit.jobs.job_records import CompleteParts, FilePairs, finished_manifest
 from bpejit.jobs.job_totals import Finished
 from bpejit.jobs.spools import (
     BLOCK_TOKENS,
@@ -37,7 +37,6 @@ from bpejit.jobs.spools import (
     read_closed,
     read_spool,
 )
-from bpejit.jobs.store import CompleteParts, FilePairs
 from bpejit.progress_bar import Progress
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import file_sha256

@@ -1,54 +1,164 @@
-"""Jobs whose outputs are files: parts are folders with locks, and final files get their names by renames."""
+"""Where a job keeps its parts until its outputs appear, and the states in which a run may find them.
+
+A store is a folder, which has locks and renames, or a URL with the same methods (`bpejit.jobs.url_store`): an object store has
+neither, but creates an object on the condition that there is none.
+`bpejit.jobs.job_plan` decides by a store alone what happens to what an earlier run left.
+
+The folder of an unfinished job is `.<output>.bpejit-job` beside its output:
+
+    manifest.json               what was asked for: written once, when the job begins
+    part-<i>-of-<n>/            what one process writes; a job that is not divided has one
+        lock                    locked by the process that works on the part
+        checkpoint.json         the last finished unit, and the lengths of the spools then
+        closed.jsonl, *.ids, *.ends     the spools
+    combined/                   the spools of all parts, joined and divided into shards
+    final/                      the files of the output, until they get their final names
+
+What a kill leaves, and what the next run of the same job does with `resume=True`:
+
+====================  =====================================  ================================================================
+killed while it       leaves                                 the next run
+====================  =====================================  ================================================================
+checks outputs        nothing                                begins
+claims the job        `manifest.json`, no checkpoint         begins; other options are no error, since nothing is finished
+works on a part       files that only grow, and, after       checks that the checkpoint is of this part and job, and that
+                      the first units, `checkpoint.json`     the files have what they had then; compares the text if an
+                                                             input was modified; cuts off what follows, and goes on
+completes a part      a checkpoint with `complete`           works on the other parts
+joins parts           complete parts, and files in           joins them again; files in `final` whose hashes are right stay
+                      `combined` and `final`
+exchanges files       a journal beside the outputs, and      undoes the exchange, or completes it; finds the complete job,
+                      `links.json`                           or joins again
+removes its folder    the complete output, and a rest        finds the complete job, and removes the rest
+====================  =====================================  ================================================================
+
+Without `resume=True`, finished units are an error unless `overwrite=True`. At a URL, a part is one object, which exists if it
+is complete; `storing.json` has the names of the final files before the first of them is stored, so that they may be replaced,
+and the manifest of the output is stored last.
+"""
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
-    FINAL,
     WAIT_SECONDS,
     Fields,
     LockHeldError,
+    exchange,
     held,
     is_held,
     part_folder,
     parts_in,
     read_record,
     remove_folder,
+    remove_links,
     write_record,
 )
 from bpejit.jobs.job_options import Part
-from bpejit.jobs.job_records import CHECKPOINT_FORMAT, complete_checkpoints
+from bpejit.jobs.job_records import CHECKPOINT_FORMAT, CompleteParts, JobOutputs, complete_checkpoints
 from bpejit.jobs.job_totals import Finished, Totals
-from bpejit.jobs.store import CompleteParts, JobOutputs, Left, Parts
 from bpejit.progress_bar import Progress
-from bpejit.storage.exchange import exchange_files
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
-from bpejit.storage.temporary import hidden, remove
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
 
+_MOST_PARTS = 8
+"""Number of missing parts that a message lists."""
 
-LINKS = "links.json"
-"""The second names that these files get beside their final ones, just before the exchange."""
 
-_LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
+class Left(NamedTuple):
+    """What an earlier run left of a job.
+
+    Parameters
+    ----------
+    begun : dict, optional
+        The manifest of the unfinished job; None if that is missing or broken.
+    kept : int
+        The number of finished units, or, at a URL, of parts.
+    finished : str
+        This number in words.
+    """
+
+    begun: Fields | None
+    kept: int
+    finished: str
+
+
+class Parts(ABC):
+    """The parts of a job where a store keeps them: what stores have in common."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call the output."""
+
+    @abstractmethod
+    def remove_empty(self) -> None:
+        """Remove what there is of the job, unless that keeps finished units."""
+
+    @abstractmethod
+    def parts(self, *, complete: bool = False) -> set[Part]:
+        """Return index and number of parts of each part that was begun, or of those that are complete."""
+
+    @abstractmethod
+    def totals_of(self, part: int, parts: int) -> Totals:
+        """Return the totals of what is kept of a part that was begun."""
+
+    @contextmanager
+    def giving_up(self) -> Iterator[None]:
+        """Remove what there is of the job if the context ends with an error, unless that keeps finished units."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self.remove_empty()
+            raise
+
+    def kept(self) -> Totals | None:
+        """Return the totals of what an unfinished job keeps; None if it keeps nothing."""
+        totals = sum((self.totals_of(*one) for one in self.parts()), Totals())
+        return totals if totals.units else None
+
+    def kept_part(self, part: int, parts: int) -> Totals:
+        """Return the totals of what is kept of a part."""
+        return self.totals_of(part, parts) if (part, parts) in self.parts() else Totals()
+
+    def kept_parts(self, parts: int) -> list[Totals]:
+        """Return the totals of what is kept of each part."""
+        found = self.parts()
+        return [self.totals_of(part, parts) if (part, parts) in found else Totals() for part in range(parts)]
+
+    def missing_parts(self, parts: int) -> list[int]:
+        """Return the parts that are not complete."""
+        return sorted({*range(parts)} - {part for part, number in self.parts(complete=True) if number == parts})
+
+    def check_parts(self, parts: int) -> None:
+        """Raise OutputError if parts are not complete."""
+        missing = self.missing_parts(parts)
+        if missing:
+            shown = ", ".join(map(str, missing[:_MOST_PARTS])) + (", ..." if len(missing) > _MOST_PARTS else "")
+            verb = "is" if len(missing) == 1 else "are"
+            raise OutputError(
+                f"{len(missing)} of the {parts} parts of `{self.name}` {verb} not complete: {shown}; expected all of them: run "
+                f'each of these with `shard="I/{parts}"` and `resume=True`'
+            )
 
 
 @dataclass(frozen=True)
 class FolderStore(Parts):
-    """The folder of an unfinished job, beside its output or in the folder of its outputs (see `bpejit.jobs.store`).
+    """The folder of an unfinished job, beside its output or in the folder of its outputs.
 
     Parameters
     ----------
@@ -292,70 +402,3 @@ class FolderStore(Parts):
 
 def _words(count: int) -> str:
     return f"{count} finished unit{'' if count == 1 else 's'}"
-
-
-def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
-    """Give the files of a job their final names: all of them, or none if the process is killed.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the job.
-    pairs : list of (Path, Path)
-        Files below `folder`, and their final paths. The last one describes the others.
-    removed : paths
-        Files of an earlier job.
-
-    Raises
-    ------
-    OutputError
-        If a file cannot be written. Existing files are then unchanged.
-    """
-    targets = [Path(os.path.realpath(target)) for _, target in pairs]
-    drop = [Path(os.path.realpath(path)) for path in removed]
-    drop = [path for path in drop if path not in set(targets)]
-    links = [hidden(target, "new") for target in targets]
-    try:
-        with naming_output(targets[-1]):
-            # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
-            write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
-            for (file, _), target, link in zip(pairs, targets, links, strict=True):
-                _keep_mode(file, target)
-                _link(file, link)
-            exchange_files(list(zip(links, targets, strict=True)), drop)
-    except BaseException:
-        remove_links(folder)
-        raise
-
-
-def _keep_mode(file: Path, target: Path) -> None:
-    """Give a new file the permissions of the file that it replaces."""
-    with suppress(OSError):
-        file.chmod(target.stat().st_mode & 0o7777)
-
-
-def _link(file: Path, link: Path) -> None:
-    try:
-        link.hardlink_to(file)
-    except (OSError, NotImplementedError) as cause:
-        if isinstance(cause, OSError) and not file.exists():
-            raise
-        file.replace(link)  # a file system without hard links
-
-
-def remove_links(folder: Path) -> None:
-    """Remove the second names that an interrupted run gave to the files of a job."""
-    names = (read_record(folder / LINKS) or {}).get("links")
-    names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
-    ours = {_file_id(file) for file in (folder / FINAL).rglob("*")} if links else set()
-    for link in links:
-        with suppress(OSError, ValueError):
-            if _file_id(link) in ours:
-                link.unlink()
-    remove(folder / LINKS)
-
-
-def _file_id(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino

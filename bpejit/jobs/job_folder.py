@@ -1,4 +1,4 @@
-"""The files of the folder of an unfinished job (see `bpejit.jobs.store`): JSON with a hash, locks, and files that only grow."""
+"""The files of an unfinished job (see `bpejit.jobs.folder_store`): JSON with a hash, locks, files that grow, second names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.errors import OutputError
-from bpejit.storage.files import SYNC_BYTES, file_sha256, write_error
-from bpejit.storage.temporary import is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
+from bpejit.storage.exchange import exchange_files
+from bpejit.storage.files import SYNC_BYTES, file_sha256, naming_output, write_error
+from bpejit.storage.temporary import hidden, is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
 from bpejit.tokenfiles.file_writer import Hasher
 
 Fields = Mapping[str, Any]
@@ -31,6 +32,11 @@ FINAL = "final"
 
 WAIT_SECONDS = 0.1
 """Time between two looks at a lock."""
+
+LINKS = "links.json"
+"""The second names that these files get beside their final ones, just before the exchange."""
+
+_LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
 
 SEAL = "record_sha256"
 """The field of a JSON file of a job with the hash of the others."""
@@ -352,3 +358,70 @@ def _write_all(file: BinaryIO, data: memoryview) -> None:
     done = 0
     while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
         done += file.write(data[done:])
+
+
+def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
+    """Give the files of a job their final names: all of them, or none if the process is killed.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    pairs : list of (Path, Path)
+        Files below `folder`, and their final paths. The last one describes the others.
+    removed : paths
+        Files of an earlier job.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written. Existing files are then unchanged.
+    """
+    targets = [Path(os.path.realpath(target)) for _, target in pairs]
+    drop = [Path(os.path.realpath(path)) for path in removed]
+    drop = [path for path in drop if path not in set(targets)]
+    links = [hidden(target, "new") for target in targets]
+    try:
+        with naming_output(targets[-1]):
+            # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
+            write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
+            for (file, _), target, link in zip(pairs, targets, links, strict=True):
+                _keep_mode(file, target)
+                _link(file, link)
+            exchange_files(list(zip(links, targets, strict=True)), drop)
+    except BaseException:
+        remove_links(folder)
+        raise
+
+
+def _keep_mode(file: Path, target: Path) -> None:
+    """Give a new file the permissions of the file that it replaces."""
+    with suppress(OSError):
+        file.chmod(target.stat().st_mode & 0o7777)
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(file)
+    except (OSError, NotImplementedError) as cause:
+        if isinstance(cause, OSError) and not file.exists():
+            raise
+        file.replace(link)  # a file system without hard links
+
+
+def remove_links(folder: Path) -> None:
+    """Remove the second names that an interrupted run gave to the files of a job."""
+    names = (read_record(folder / LINKS) or {}).get("links")
+    names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
+    ours = {_file_id(file) for file in (folder / FINAL).rglob("*")} if links else set()
+    for link in links:
+        with suppress(OSError, ValueError):
+            if _file_id(link) in ours:
+                link.unlink()
+    remove(folder / LINKS)
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino

@@ -1,9 +1,9 @@
 """The interface of a kind of job, and how a job begins or goes on.
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
-`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.store`).
-Everything else is the same for all kinds: a store keeps the parts (`bpejit.jobs.store` has its folder, and the states in which
-a run may find a job), `begin_job` and `last_checkpoint` here decide what happens to what an earlier run left,
+`JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.job_records`).
+Everything else is the same for all kinds: a store keeps the parts (`bpejit.jobs.folder_store` has its folder, and the states
+in which a run may find a job), `begin_job` and `last_checkpoint` here decide what happens to what an earlier run left,
 `bpejit.jobs.running` runs and joins parts on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
 """
 
@@ -23,12 +23,11 @@ import numpy as np
 from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
-from bpejit.jobs.folder_store import FolderStore
+from bpejit.jobs.folder_store import FolderStore, Left
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import JobOptions, Part
-from bpejit.jobs.job_records import begun_manifest, find_begun_difference, identify_part, read_checkpoint
+from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.job_totals import Finished, Totals, chain_checksum, size_of_units
-from bpejit.jobs.store import JobOutputs, Left
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles

@@ -1,4 +1,4 @@
-"""The records of a job on disk: its manifest, before and after it is complete, and the checkpoints of its parts.
+"""The records of a job on disk: its manifest, before and after it is complete, the outputs that it describes, and checkpoints.
 
 `<output>.manifest.json` beside the output, or `manifest.json` in a folder of outputs. It contains nothing that differs between
 two runs of the same job: no times, no numbers of workers, no names of machines.
@@ -21,16 +21,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bpejit.engines import Engine
 from bpejit.errors import OutputError, shorten
-from bpejit.jobs.job_folder import CHECKPOINT, Fields, damaged, part_folder, sync_paths, unsealed, write_record
-from bpejit.storage.outputs import MANIFEST
+from bpejit.jobs.job_folder import CHECKPOINT, Fields, damaged, part_folder, read_record, sync_paths, unsealed, write_record
+from bpejit.jobs.job_totals import Finished, Totals
+from bpejit.progress_bar import Progress
+from bpejit.storage.exchange import recover
+from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, job_folder, manifest_path
 from bpejit.storage.temporary import sync_folders
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FORMAT = "bpejit job"
 
@@ -298,3 +307,140 @@ class Checkpoints:
                 self._save_last()
         finally:
             self._thread.shutdown()
+
+
+NamesOf = Callable[[Path, Fields], "JobOutputs"]
+"""Returns the outputs of a kind of job from `out` and what was asked for, as in the manifest; raises KeyError, TypeError or
+ValueError if that is broken."""
+
+FilePairs = Sequence[tuple[Path, Path]]
+"""Complete files in the folder of a job, and their final paths."""
+
+
+class CompleteParts(NamedTuple):
+    """The complete parts of a job, in a folder.
+
+    Parameters
+    ----------
+    begun : dict
+        The manifest of the unfinished job.
+    checkpoints : list of dict
+        Those of all parts.
+    fresh : bool
+        Whether this process has written all that is in the folder, which then is not compared with its hashes.
+    """
+
+    begun: Fields
+    checkpoints: Sequence[Fields]
+    fresh: bool = False
+
+    @property
+    def job(self) -> Fields:
+        """What was asked for."""
+        found: Fields = self.begun["job"]
+        return found
+
+    @property
+    def totals(self) -> Totals:
+        """The totals of all parts together."""
+        return sum(map(Totals.of_checkpoint, self.checkpoints), Totals())
+
+
+@dataclass(frozen=True)
+class JobOutputs(ABC):
+    """The outputs of a job, and how the parts of it become these.
+
+    Parameters
+    ----------
+    out : Path
+        The output as the user gave it.
+    """
+
+    out: Path
+
+    @property
+    def per_input(self) -> bool:
+        """Whether `out` is a folder with an output for each input."""
+        return False
+
+    @property
+    def has_many_files(self) -> bool:
+        """Whether the job writes other files than `out`."""
+        return True
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return job_folder(self.out, per_input=self.per_input)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of the complete job."""
+        return manifest_path(self.out, per_input=self.per_input)
+
+    @abstractmethod
+    def first_files(self) -> list[Path]:
+        """Return files that the job will write; at least those of its first output."""
+
+    @abstractmethod
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+
+    @abstractmethod
+    def read_complete(self, fields: Fields) -> Finished | None:
+        """Return the outputs that a manifest describes; None if one is missing, or the manifest is broken."""
+
+    @abstractmethod
+    def check_totals(self, job: Fields, totals: Totals) -> None:
+        """Raise CorpusError if a job with these totals has nothing to write."""
+
+    @abstractmethod
+    def write_final(self, parts: CompleteParts, report: Progress, engine: Engine | None) -> tuple[FilePairs, Finished]:
+        """Write the final files, and the manifest, into the folder `final` of the job.
+
+        Parameters
+        ----------
+        parts : CompleteParts
+        report : callable
+        engine : Engine, optional
+            By default the kind of job chooses one.
+
+        Raises
+        ------
+        CorpusError
+            If there is nothing to write.
+        OSError, OutputError
+        """
+
+    def moved(self, folder: Path) -> Self:
+        """Return the same outputs in a new folder, which is created."""
+        folder.mkdir()
+        return replace(self, out=folder if self.per_input else folder / self.out.name)
+
+    def find_complete(self, job: Fields | None) -> Finished | None:
+        """Return the outputs of the same job, or of any for None, if all of them exist."""
+        fields = read_record(self.manifest)
+        if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
+            return None
+        return self.read_complete(fields)
+
+    def recover(self) -> None:
+        """Undo or complete the exchange of an earlier run that was interrupted (see `bpejit.storage.exchange`)."""
+        recover([*self.existing(), *self.first_files(), self.manifest], tree=self.out if self.per_input else None)
+
+    def check(self, inputs: InputFiles, *, overwrite: bool) -> None:
+        """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
+        self.recover()
+        paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
+        check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
+        # A manifest without its outputs describes nothing, and is replaced.
+        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
+        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
+
+
+def listed_outputs(manifest: Path) -> list[str]:
+    """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
+    with suppress(KeyError, TypeError):
+        paths = [Path(output["path"]) for output in (read_record(manifest) or {})["outputs"]]
+        return [str(path) for path in paths if not path.is_absolute() and ".." not in path.parts]
+    return []

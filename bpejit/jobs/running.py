@@ -21,9 +21,8 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
-from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints
+from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, JobOutputs, NamesOf
 from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
-from bpejit.jobs.store import CompleteParts, JobOutputs, NamesOf
 from bpejit.jobs.url_store import Store, UrlStore, find_store
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress

@@ -26,7 +26,7 @@ from typing import Any
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
-from bpejit.jobs.folder_store import FolderStore
+from bpejit.jobs.folder_store import FolderStore, Left, Parts
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
@@ -39,9 +39,8 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_options import Part
-from bpejit.jobs.job_records import checked_checkpoint, identify_part
+from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Finished, Totals
-from bpejit.jobs.store import JobOutputs, Left, Parts
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path

@@ -14,8 +14,7 @@ import pytest
 import bpejit
 from bpejit.errors import BpejitError
 from bpejit.formats.any_format import save_model
-from bpejit.jobs.folder_store import LINKS, remove_links
-from bpejit.jobs.job_folder import write_record
+from bpejit.jobs.job_folder import LINKS, remove_links, write_record
 from bpejit.model import Model
 from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.temporary import boot_name

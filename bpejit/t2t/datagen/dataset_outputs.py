@@ -13,9 +13,8 @@ from typing import Any
 from bpejit.engines import AUTO, Engine, FunctionJob, make_engine
 from bpejit.errors import CorpusError
 from bpejit.jobs.job_folder import FINAL, Fields, damaged, part_folder
-from bpejit.jobs.job_records import finished_manifest
+from bpejit.jobs.job_records import CompleteParts, FilePairs, JobOutputs, finished_manifest, listed_outputs
 from bpejit.jobs.job_totals import Finished, Totals
-from bpejit.jobs.store import CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, replacing
 from bpejit.t2t.datagen.problem_declaration import shard_name
