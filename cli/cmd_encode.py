@@ -126,7 +126,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
     try:
         yield
     except BaseException as error:
-        from bpejit.jobs.url_store import open_store
+        from bpejit.jobs.running import open_store
 
         kept = None
         with suppress(Exception):  # a storage that cannot be reached

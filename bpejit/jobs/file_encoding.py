@@ -37,9 +37,8 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_plan import JobPlan, slice_units
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
-from bpejit.jobs.running import estimate_job, join_parts, run_job
+from bpejit.jobs.running import estimate_job, join_parts, open_store, run_job
 from bpejit.jobs.spools import SpoolRecord
-from bpejit.jobs.url_store import open_store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output

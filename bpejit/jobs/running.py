@@ -21,13 +21,14 @@ from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
-from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, JobOutputs, NamesOf
+from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
 from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
-from bpejit.jobs.url_store import Store, UrlStore, find_store
+from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
+from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
     from bpejit.engines.ray_worker import TaskReport
@@ -348,7 +349,18 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     store = find_store(out)
     begun, finished = store.begun(), None
     if begun is not None:
-        names, parts = _read_begun(begun, store, names_of)
+        if begun and begun.get("folder_version") != FOLDER_VERSION:
+            raise OutputError(
+                f"`{store.folder}` was written by another version of bpejit; expected parts of this version: join them with "
+                "that version, or remove the folder, and run the job again"
+            )
+        try:
+            names, parts = names_of(store.out, begun["job"]), int(begun["parts"])
+        except (KeyError, TypeError, ValueError) as cause:
+            raise OutputError(
+                f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job "
+                "again"
+            ) from cause
         store.check_parts(parts)
         with naming_output(out):
             finished = store.join(names, report, overwrite=overwrite)
@@ -366,19 +378,18 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     return JobResult(finished.totals, finished, units, units, 0, no_seconds() | {"finish": working_time() - began})
 
 
-def _read_begun(begun: Fields, store: Store, names_of: NamesOf) -> tuple[JobOutputs, int]:
-    """Return the outputs and the number of parts of an unfinished job, from its manifest."""
-    if begun and begun.get("folder_version") != FOLDER_VERSION:
-        raise OutputError(
-            f"`{store.folder}` was written by another version of bpejit; expected parts of this version: join them with that "
-            "version, or remove the folder, and run the job again"
-        )
-    try:
-        return names_of(store.out, begun["job"]), int(begun["parts"])
-    except (KeyError, TypeError, ValueError) as cause:
-        raise OutputError(
-            f"`{store.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
-        ) from cause
+def open_store(out: str, *, per_input: bool) -> Store:
+    """Return the store of a job with an output, a path or a URL."""
+    out = local_path(out)
+    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
+
+
+def find_store(out: str) -> Store:
+    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
+    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
+    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
+        return folder
+    return single
 
 
 def run_part_task(

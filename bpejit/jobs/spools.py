@@ -97,6 +97,7 @@ class Spool:
     ----------
     record : SpoolRecord
         What the spool contains, without the hashes.
+    files : list of GrowingFile
 
     Raises
     ------
@@ -116,6 +117,7 @@ class Spool:
         self._ids = GrowingFile(ids_path(folder, record.number), size, record.ids_sha256, position=record.position)
         size = record.documents * END_DTYPE.itemsize
         self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256) if has_ends else None
+        self.files = [file for file in (self._ids, self._ends) if file is not None]
 
     def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
         """Append ids, the ends of documents as positions in `ids`, and the number of bytes of text.
@@ -142,16 +144,10 @@ class Spool:
         ends_sha256 = None if self._ends is None else self._ends.sha256
         return replace(self.record, ids_sha256=self._ids.sha256, ends_sha256=ends_sha256, continues=continues)
 
-    @property
-    def paths(self) -> list[Path]:
-        """The files."""
-        return [file.path for file in (self._ids, self._ends) if file is not None]
-
     def close(self) -> None:
         """Close the files, which are not flushed to disk yet."""
-        for file in (self._ids, self._ends):
-            if file is not None:
-                file.close()
+        for file in self.files:
+            file.close()
 
 
 def read_spool(folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> Iterator[tuple[Array, Array]]:
@@ -351,7 +347,7 @@ class SpoolSink:
             spool.write(np.empty(0, spool.dtype), np.zeros(1, np.int64), 0)
         spool.close()
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
-        self._completed += spool.paths
+        self._completed += [file.path for file in spool.files]
         record = spool.checkpoint(continues=continues)
         self._closed.write(json.dumps(asdict(record)).encode("ascii") + b"\n")
         return continues
@@ -375,7 +371,8 @@ class SpoolSink:
     def changed(self) -> list[Path]:
         """Return the files that may have changed since the last call."""
         completed, self._completed = self._completed, []
-        return [*completed, *(path for spool in self._open.values() for path in spool.paths), self._closed.path]
+        opened = [file.path for spool in self._open.values() for file in spool.files]
+        return [*completed, *opened, self._closed.path]
 
     def close(self) -> None:
         """Close all files, without completing the spools."""

@@ -44,7 +44,7 @@ from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
-from bpejit.storage.remote import UrlFiles, check_container, is_remote, local_path, make_parent
+from bpejit.storage.remote import UrlFiles, check_container, make_parent
 
 PART_UNITS = 16
 """Least number of units of a part, if a single machine divides a job: 1 GiB of input with units of 64 MiB."""
@@ -413,17 +413,3 @@ def broken_part(url: str) -> OutputError:
 
 
 Store = FolderStore | UrlStore
-
-
-def open_store(out: str, *, per_input: bool) -> Store:
-    """Return the store of a job with an output, a path or a URL."""
-    out = local_path(out)
-    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
-
-
-def find_store(out: str) -> Store:
-    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
-    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
-    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
-        return folder
-    return single
