@@ -18,11 +18,12 @@ import tempfile
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bpejit.engines.ray_worker import installed_versions
+from bpejit.engines import count_cpus
+from bpejit.engines.ray_worker import Note, Tally, installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
 from bpejit.jit import listening
@@ -45,9 +46,6 @@ WAIT_SECONDS = 0.25
 
 CANCEL_SECONDS = 1.0
 """How long cancelled tasks have to save their progress, before their workers are killed."""
-
-Note = tuple[int, dict[str, int]]
-"""The amount that a task has done, and its further counts."""
 
 LOCAL_OBJECT_BYTES = 100 << 20
 """The object store of a local Ray, which contains descriptions of tasks and nothing else. Ray would take 30 % of the memory."""
@@ -110,7 +108,6 @@ class RayCluster:
             )
         self.slots = min(self.cpus, workers or self.cpus)
         self._remote = _make_remote(ray)
-        self._tally: Any = None
         self._environment = {name: value for name, value in os.environ.items() if name.startswith(("BPEJIT_", "NUMBA_"))}
 
     def describe(self) -> str:
@@ -166,21 +163,18 @@ class RayCluster:
         ray = self._ray
         shared_ref = ray.put(pickle.dumps(shared))
         key = shared_ref.hex()
-        noted: dict[int, Note] = {}
+        tally = None if advance is None else Tally(ray)
+        noted: dict[int, Note] = {} if tally is None else tally.noted
         deaths: Counter[int] = Counter()
         at_death: Counter[int] = Counter()
         waiting = deque(range(len(tasks)))
         running: dict[Any, int] = {}
         most = max(QUEUED, 4 * self.slots) if self._workers is None else self.slots
-        if advance is not None and self._tally is None:
-            self._tally = _start_tally(ray)
-        tally = self._tally if advance is not None else None
-        read: Any = None
         try:
             while waiting or running:
                 while waiting and len(running) < most:
                     index = waiting.popleft()
-                    running[self._submit(tasks[index], index, key, shared_ref, tally)] = index
+                    running[self._submit(tasks[index], index, key, shared_ref, tally and tally.actor)] = index
                 ready, _ = ray.wait(list(running), num_returns=1, timeout=WAIT_SECONDS)
                 if len(ready) < len(running):
                     more, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
@@ -209,14 +203,16 @@ class RayCluster:
                         waiting.append(index)
                         continue
                     result, noted[index] = _unpack(outcome, task)
-                    if advance is not None:
-                        advance(*_sum_of_notes(noted))
+                    if tally is not None and advance is not None:
+                        advance(*tally.sums())
                     yield index, result
                 if tally is not None and advance is not None:
-                    read = _read_tally(ray, tally, read, noted)
-                    advance(*_sum_of_notes(noted))
+                    tally.read()
+                    advance(*tally.sums())
         finally:
             self._cancel(list(running))
+            if tally is not None:
+                tally.close()
 
     def _submit(self, task: ClusterTask, index: int, key: str, shared: Any, tally: Any) -> Any:
         options: dict[str, Any] = {"name": task.name, "num_cpus": 1, "max_retries": 0}
@@ -238,13 +234,6 @@ class RayCluster:
             _, left = ray.wait(refs, num_returns=len(refs), timeout=CANCEL_SECONDS)
             for ref in left:
                 ray.cancel(ref, force=True)
-
-    def close(self) -> None:
-        """End the helpers of this connection."""
-        if self._tally is not None:
-            with suppress(Exception):
-                self._tally.__ray_terminate__.remote()  # an actor that is killed is shown as failed
-            self._tally = None
 
 
 def _unpack(outcome: Any, task: ClusterTask) -> tuple[Any, Note]:
@@ -292,48 +281,6 @@ def _make_remote(ray: Any) -> Any:
     return ray.remote(run)
 
 
-def _start_tally(ray: Any) -> Any:
-    """Start an actor that collects the progress of tasks, on the node of the driver."""
-
-    class Tally:
-        def __init__(self) -> None:
-            self.notes: dict[int, Note] = {}
-
-        def note(self, index: int, done: int, counted: dict[str, int]) -> None:
-            self.notes[index] = done, counted
-
-        def read(self) -> dict[int, Note]:
-            notes, self.notes = self.notes, {}
-            return notes
-
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    return ray.remote(Tally).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
-
-
-def _sum_of_notes(noted: Mapping[int, Note]) -> tuple[int, Mapping[str, int]]:
-    """Return the amount that tasks have done, and the sums of their further counts."""
-    counted: Counter[str] = Counter()
-    for _, counts in noted.values():
-        counted.update(counts)
-    return sum(done for done, _ in noted.values()), counted
-
-
-def _read_tally(ray: Any, tally: Any, asked: Any, noted: dict[int, Note]) -> Any:
-    """Add the notes that have arrived, and ask for more. Progress is shown only, so errors do no harm."""
-    with suppress(ray.exceptions.RayError):
-        if asked is not None:
-            ready, _ = ray.wait([asked], timeout=0)
-            if not ready:
-                return asked
-            for index, note in ray.get(asked).items():
-                if note[0] >= noted.get(index, note)[0]:  # not one that is older than the last one, or of an earlier attempt
-                    noted[index] = note
-        return tally.read.remote()
-    return None
-
-
 @contextmanager
 def connected(address: str | None, *, workers: int | None = None) -> Iterator[RayCluster]:
     """Connect to a cluster for the duration of the context.
@@ -355,8 +302,7 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
     ray = import_extra("ray", "engine='ray'", extra="ray", error=EngineError)
     if ray.is_initialized():
         address = ray.get_runtime_context().gcs_address
-        with closing(RayCluster(ray, address, is_local=False, workers=workers)) as cluster:
-            yield cluster
+        yield RayCluster(ray, address, is_local=False, workers=workers)
         return
     found = find_address(address)
     temporary = None
@@ -366,8 +312,6 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
             if found is not None:
                 _connect(ray, found, quiet)
             else:
-                from bpejit.engines import count_cpus
-
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
                 # Not the folder that all programs share: it is removed, and no other program finds this Ray. The paths of
                 # sockets below it may have some 100 bytes only.
@@ -382,8 +326,7 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
                     **quiet,
                 )
         silence(ray)
-        with closing(RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)) as cluster:
-            yield cluster
+        yield RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)
     finally:
         with suppress(Exception):
             ray.shutdown()
@@ -496,8 +439,6 @@ def describe_cluster(address: str | None, workers: int | None) -> tuple[int, str
     ------
     EngineError
     """
-    from bpejit.engines import count_cpus
-
     ray = import_extra("ray", "engine='ray'", extra="ray", error=EngineError)
     if not ray.is_initialized() and find_address(address) is None:
         return workers or count_cpus(), "a local Ray, not started yet"

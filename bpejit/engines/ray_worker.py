@@ -10,6 +10,7 @@ import platform
 import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -21,6 +22,9 @@ from bpejit.storage.temporary import lock
 
 NOTE_SECONDS = 0.25
 """Time between two reports of a task."""
+
+Note = tuple[int, dict[str, int]]
+"""The amount that a task has done, and its further counts."""
 
 _shared: dict[str, Any] = {}
 
@@ -55,14 +59,13 @@ class TaskReport:
 
     Attributes
     ----------
-    last : (int, dict of str to int)
-        The last amount, and the further counts.
+    last : Note
     """
 
     def __init__(self, tally: Any, index: int) -> None:
         self._tally = tally
         self._index = index
-        self.last: tuple[int, dict[str, int]] = 0, {}
+        self.last: Note = 0, {}
         self._next = 0.0
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:  # noqa: ARG002
@@ -76,6 +79,63 @@ class TaskReport:
     def details(self, **counted: int) -> None:
         """Report further counts with the next amount."""
         self.last = self.last[0], counted
+
+
+class Tally:
+    """The progress of all tasks, which an actor on the node of the driver collects. It is shown only, so errors do no harm.
+
+    Attributes
+    ----------
+    actor : actor
+    noted : dict of int to Note
+        The last note of each task.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        class Notes:
+            def __init__(self) -> None:
+                self.notes: dict[int, Note] = {}
+
+            def note(self, index: int, done: int, counted: dict[str, int]) -> None:
+                self.notes[index] = done, counted
+
+            def read(self) -> dict[int, Note]:
+                notes, self.notes = self.notes, {}
+                return notes
+
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self.actor = ray.remote(Notes).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
+        self.noted: dict[int, Note] = {}
+        self._ray = ray
+        self._asked: Any = None
+
+    def sums(self) -> Note:
+        """Return the amount that tasks have done, and the sums of their further counts."""
+        counted: Counter[str] = Counter()
+        for _, counts in self.noted.values():
+            counted.update(counts)
+        return sum(done for done, _ in self.noted.values()), counted
+
+    def read(self) -> None:
+        """Add the notes that have arrived, and ask for more."""
+        with suppress(self._ray.exceptions.RayError):
+            asked, self._asked = self._asked, None
+            if asked is not None:
+                ready, _ = self._ray.wait([asked], timeout=0)
+                if not ready:
+                    self._asked = asked
+                    return
+                for index, note in self._ray.get(asked).items():
+                    if note[0] >= self.noted.get(index, note)[0]:  # not an older one, or one of an earlier attempt
+                        self.noted[index] = note
+            self._asked = self.actor.read.remote()
+
+    def close(self) -> None:
+        """End the actor."""
+        with suppress(Exception):
+            self.actor.__ray_terminate__.remote()  # an actor that is killed is shown as failed
 
 
 def run_task(

@@ -250,7 +250,7 @@ class Checkpoints:
         if not write:
             return
         self._brief = False
-        self.wait()
+        self._wait()
         with suppress(RuntimeError):  # no thread can be started: the checkpoint is written at the end, or by a later one
             self._running = self._thread.submit(self._save, fields, sorted(self._changed))
             self._latest = None
@@ -265,14 +265,8 @@ class Checkpoints:
         kind = {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": self._identify()}
         write_record(self._path, {**kind, **fields})
 
-    def wait(self) -> None:
-        """Wait until the checkpoint that is being written is on disk.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+    def _wait(self) -> None:
+        """Wait until the checkpoint that is being written is on disk; raise OSError if it cannot be written."""
         running, self._running = self._running, None
         if running is not None:
             running.result()
@@ -284,19 +278,12 @@ class Checkpoints:
         ------
         OSError
         """
-        self.wait()
+        self._wait()
         self._latest = fields
         self._changed.update(changed)
         if not self._brief:
             self._save(fields, self._changed)
             self._latest = None
-
-    def _save_last(self) -> None:
-        with suppress(Exception):
-            self.wait()
-        if self._latest is not None:
-            with suppress(Exception):
-                self._save(self._latest, filter(Path.exists, self._changed))  # not spools that are final files already
 
     def __enter__(self) -> Checkpoints:  # noqa: PYI034 - typing has Self from Python 3.11 on
         return self
@@ -304,7 +291,11 @@ class Checkpoints:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is not None:
-                self._save_last()
+                with suppress(Exception):
+                    self._wait()
+                with suppress(Exception):
+                    if self._latest is not None:  # without spools that are final files already
+                        self._save(self._latest, filter(Path.exists, self._changed))
         finally:
             self._thread.shutdown()
 
