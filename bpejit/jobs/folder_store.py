@@ -96,7 +96,7 @@ class Left(NamedTuple):
     finished: str
 
 
-class Parts(ABC):
+class StoredParts(ABC):
     """The parts of a job where a store keeps them: what stores have in common."""
 
     @property
@@ -157,7 +157,7 @@ class Parts(ABC):
 
 
 @dataclass(frozen=True)
-class FolderStore(Parts):
+class FolderStore(StoredParts):
     """The folder of an unfinished job, beside its output or in the folder of its outputs.
 
     Parameters

@@ -1,6 +1,6 @@
 """Outputs of jobs at URLs: object stores, where a file appears complete, and where there are neither renames nor locks.
 
-Parts are encoded in a scratch folder of the machine. Beside the output:
+StoredParts are encoded in a scratch folder of the machine. Beside the output:
 
     .<output>.bpejit-job/manifest.json          what was asked for: created once, by the first run
     .<output>.bpejit-job/part-<i>-of-<n>.tar    a finished part: its checkpoint and its spools, stored as one object
@@ -26,7 +26,7 @@ from typing import Any
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
-from bpejit.jobs.folder_store import FolderStore, Left, Parts
+from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     LOCK,
@@ -61,7 +61,7 @@ STORING = "storing.json"
 
 
 @dataclass(frozen=True)
-class UrlStore(UrlFiles, Parts):
+class UrlStore(UrlFiles, StoredParts):
     """An output at a URL, and the finished parts of its job; the methods are those of `FolderStore`.
 
     Parameters
