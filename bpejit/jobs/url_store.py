@@ -1,6 +1,6 @@
 """Outputs of jobs at URLs: object stores, where a file appears complete, and where there are neither renames nor locks.
 
-StoredParts are encoded in a scratch folder of the machine. Beside the output:
+Parts are encoded in a scratch folder of the machine. Beside the output:
 
     .<output>.bpejit-job/manifest.json          what was asked for: created once, by the first run
     .<output>.bpejit-job/part-<i>-of-<n>.tar    a finished part: its checkpoint and its spools, stored as one object
