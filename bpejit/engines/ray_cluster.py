@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpejit.engines import count_cpus
-from bpejit.engines.ray_worker import Note, Tally, installed_versions
+from bpejit.engines.ray_worker import Note, TaskTally, installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
 from bpejit.jit import listening
@@ -163,7 +163,7 @@ class RayCluster:
         ray = self._ray
         shared_ref = ray.put(pickle.dumps(shared))
         key = shared_ref.hex()
-        tally = None if advance is None else Tally(ray)
+        tally = None if advance is None else TaskTally(ray)
         noted: dict[int, Note] = {} if tally is None else tally.noted
         deaths: Counter[int] = Counter()
         at_death: Counter[int] = Counter()

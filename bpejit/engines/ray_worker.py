@@ -81,7 +81,7 @@ class TaskReport:
         self.last = self.last[0], counted
 
 
-class Tally:
+class TaskTally:
     """The progress of all tasks, which an actor on the node of the driver collects. It is shown only, so errors do no harm.
 
     Attributes
