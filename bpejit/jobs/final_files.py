@@ -27,16 +27,7 @@ from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder, read_record, sync_paths, write_record
 from bpejit.jobs.job_records import CompleteParts, FilePairs, finished_manifest
 from bpejit.jobs.job_totals import Finished
-from bpejit.jobs.spools import (
-    BLOCK_TOKENS,
-    SinkOptions,
-    SpoolRecord,
-    SpoolSink,
-    ends_path,
-    ids_path,
-    read_closed,
-    read_spool,
-)
+from bpejit.jobs.spools import BLOCK_TOKENS, SinkOptions, SpoolRecord, SpoolSink, ends_path, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
 from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import file_sha256

@@ -240,12 +240,7 @@ class SpoolSink:
     OSError
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        options: SinkOptions,
-        state: Fields | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, options: SinkOptions, state: Fields | None = None) -> None:
         self._folder = folder
         self._options = options
         self._open: dict[bool, Spool] = {}

@@ -27,17 +27,7 @@ from typing import Any
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
-from bpejit.jobs.job_folder import (
-    CHECKPOINT,
-    LOCK,
-    Fields,
-    part_folder,
-    parts_in,
-    read_record,
-    sealed,
-    unsealed,
-    write_record,
-)
+from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, part_folder, parts_in, read_record, sealed, unsealed, write_record
 from bpejit.jobs.job_options import Part
 from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
 from bpejit.jobs.job_totals import Finished, Totals
