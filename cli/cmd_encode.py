@@ -119,8 +119,6 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
 
     That is the command which began the job, unless this one runs another part of it.
     """
-    from bpejit.storage.outputs import is_standard_output
-
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
     progress.command = shell_line(["bpejit", *arguments, "--resume"])
     try:
@@ -131,8 +129,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
         kept = None
         with suppress(Exception):  # a storage that cannot be reached
             store = open_store(out, per_input=per_input)
-            kept = None if is_standard_output(out) else store.kept()
-            begun = store.begun() or {}
+            kept, begun = store.kept(), store.begun() or {}
         if kept is not None:
             total = begun.get("units", kept.units)
             text = f"kept {kept.units:,} of {total:,} units ({format_bytes(kept.read)} of input) in `{store.folder}`"

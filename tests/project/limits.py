@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_895,
-    "package lines of code": 43_785,
-    "package tokens": 427_732,
+    "package lines": 71_530,
+    "package lines of code": 43_580,
+    "package tokens": 426_373,
     "tokens in a line of code": 9.82,
-    "package modules": 326,
+    "package modules": 321,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,
