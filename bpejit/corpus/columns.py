@@ -113,7 +113,9 @@ def read_rows(table: Any, path: str, first_row: int, options: InputOptions) -> t
     kept : pyarrow.RecordBatch, optional
         The columns to keep, with a row for each document; None if there are none.
     """
-    array = _plain_texts(column_of(table, options.text_column))
+    column = column_of(table, options.text_column)
+    storage = getattr(column.type, "storage_type", column.type)
+    array = joined_array(column if storage == column.type else column.cast(storage))  # with nulls for those of a dictionary
     rows = np.arange(len(array))
     skipped = NOTHING_SKIPPED
     if array.null_count:
@@ -202,12 +204,6 @@ def longest_values(array: Any) -> int:
     if not isinstance(children, list):
         children = [children]
     return max(map(longest_values, children))
-
-
-def _plain_texts(array: Any) -> Any:
-    """Return a column of texts as one array with the values of its dictionary, so that a null among these is null."""
-    storage = getattr(array.type, "storage_type", array.type)
-    return joined_array(array if storage == array.type else array.cast(storage))
 
 
 def batch_chunks(

@@ -182,14 +182,12 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
             sources += _file_sources(group, contents)
             if kind == "folder":
                 sources += records_of_folder(name, list(_file_sources(inside, contents)), contents)
-            elif kind == "stream":
-                sources.append(Source(name, None, contents=contents, options=contents.options))
             elif kind == "remote":
                 found = list(_remote_sources(name, contents))
                 is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
                 sources.extend(records_of_folder(name, found, contents) if is_folder else found)
             else:
-                sources.append(_other_source(name, contents))
+                sources.append(_pipe_source(name, contents))
     except CorpusError as error:
         list(_file_sources(files, contents))  # the error to raise is about the first input that has one
         if _may_be_texts(inputs):
@@ -238,10 +236,10 @@ def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, con
     return found
 
 
-def _other_source(name: str, contents: Contents) -> Source:
-    """Return the source of a pipe or a device, which is not opened, since its writer would see it closed again."""
+def _pipe_source(name: str, contents: Contents) -> Source:
+    """Return the source of standard input, a pipe or a device, which is not opened: its writer would see it closed again."""
     try:
-        if not os.access(name, os.R_OK) and os.stat(name):  # noqa: PTH116 - which raises for what does not exist
+        if name != STANDARD_INPUT and not os.access(name, os.R_OK) and os.stat(name):  # noqa: PTH116 - which raises for what does not exist
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise unreadable(name, error) from error

@@ -22,6 +22,7 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.description import (
     DTYPES,
+    END_DTYPE,
     Description,
     Dtypes,
     check_description,
@@ -36,10 +37,10 @@ from bpejit.tokenfiles.mapping import (
     Output,
     document_index_path,
     map_ids,
+    npy_header,
     read_document_index,
     read_ends,
     regular_size,
-    write_document_index,
 )
 from bpejit.tokenfiles.readers import MappedTokens, TokenReader, TokenSource
 
@@ -299,7 +300,11 @@ class MappedFormat(TokenFileFormat):
 
     def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write the borders of documents into empty files."""
-        write_document_index(files[0], fields.documents or 0, ends())
+        (index,) = files
+        index.write(npy_header(END_DTYPE, (fields.documents or 0) + 1))
+        index.write(bytes(END_DTYPE.itemsize))
+        for some in ends():
+            index.write(some.data)
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if they are not stored.

@@ -216,14 +216,6 @@ def read_ends(file: BinaryIO) -> Iterator[Array]:
         yield np.frombuffer(data, END_DTYPE)
 
 
-def write_document_index(file: Output, n_documents: int, ends: Iterator[Array]) -> None:
-    """Write a document index into an empty file, from the ends of its documents in blocks."""
-    file.write(npy_header(END_DTYPE, n_documents + 1))
-    file.write(bytes(END_DTYPE.itemsize))
-    for some in ends:
-        file.write(some.data)
-
-
 def read_document_index(path: Path, n_tokens: int) -> Borders:
     """Return the borders of documents of a document index.
 
