@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.corpus.base import DocumentsChunk, InputFormat, not_in_order, share
+from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.blocks import AnyChunk, Block, ChunkReader
 from bpejit.corpus.columns import (
     MOST_DECODED,
@@ -47,11 +47,12 @@ class Parquet(InputFormat):
 
     suffixes = (".parquet",)
     starts = b"P"
+    indexed = b"PAR1"
     remote = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         """Return True for the signature of a Parquet file."""
-        return head.startswith(b"PAR1")
+        return head.startswith(self.indexed)
 
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield row groups, several small ones together, and the batches of large ones."""
@@ -94,8 +95,6 @@ def open_parquet(path: str, **options: Any) -> Any:
 
 @contextmanager
 def _parquet(source: Source) -> Iterator[Any]:
-    if source.is_stream:
-        raise not_in_order(source.path)
     with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
         yield file
 
@@ -239,6 +238,7 @@ class Arrow(InputFormat):
 
     suffixes = (".arrow", ".feather")
     starts = _FILE[:1] + _STREAM[:1]
+    indexed = _FILE
     remote = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
@@ -286,8 +286,6 @@ def _arrow(path: str, stream: InputStream | None = None) -> Iterator[tuple[Any, 
                 is_file = file.read(len(_FILE)) == _FILE
                 file.seek(0)
                 yield ipc, file, is_file
-        elif stream.peek(len(_FILE)) == _FILE:
-            raise not_in_order(path)
         else:
             # pyarrow needs all bytes that it asks for, and leaves the stream open.
             read = SimpleNamespace(read=stream.read_fully, close=lambda: None, flush=lambda: None, closed=False)

@@ -13,8 +13,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, 
 from bpejit.corpus.input_streams import InputStream, open_input, read_bytes
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.reading_options import InputOptions
-from bpejit.corpus.sources import Source
-from bpejit.errors import CorpusError
+from bpejit.corpus.sources import Source, not_in_order
 
 _READ_ON = 1 << 16
 """Bytes that are read at a time to find the end of the last line of a range."""
@@ -35,6 +34,8 @@ class InputFormat:
     starts : bytes, optional
         The first bytes of contents for which `recognizes`, `refuses` or `resembles` may return something, which saves calls for
         10,000 files of text; None for any.
+    indexed : bytes
+        The first bytes of files with an index at their end, which are not read from their start to their end.
     is_text : bool
         Whether such files are text, which may be divided at any line. Files that look binary are then refused, a sample takes
         ranges of them, and remote ones are read at any position if their storage allows it.
@@ -47,6 +48,7 @@ class InputFormat:
     suffixes: ClassVar[tuple[str, ...]] = ()
     likely_suffixes: ClassVar[tuple[str, ...]] = ()
     starts: ClassVar[bytes | None] = None
+    indexed: ClassVar[bytes] = b""
     is_text: ClassVar[bool] = False
     remote: ClassVar[bool] = False
     resemblance: ClassVar[str] = ""
@@ -132,15 +134,6 @@ class InputFormat:
             Values for the fields `start` and `stop` of a Source, and the number of bytes of the file.
         """
         raise NotImplementedError
-
-
-def not_in_order(path: str) -> CorpusError:
-    """Return the error for an input whose format is not read from its start to its end, as this one has to be."""
-    what = "standard input" if path == "-" else f"the input `{path}`"
-    return CorpusError(
-        f"{what} has a format that is read at any position, so it cannot be a pipe, and not compressed as a whole; expected "
-        "a plain file: write it to one, such as with `cat` or `gzip -dc`, and give its path"
-    )
 
 
 class LineFormat(InputFormat):

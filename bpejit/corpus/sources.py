@@ -122,7 +122,7 @@ class Source:
         Raises
         ------
         CorpusError
-            If it cannot be opened, or is a pipe that contains something that is not read.
+            If it cannot be opened, its format is not read in this way, or it is a pipe with something that is not read.
         """
         try:
             file = open_raw(self.path)
@@ -132,6 +132,9 @@ class Source:
             stream = InputStream(
                 file, self.path, self.contents, compression=self.compression, input_format=self.input_format, skip=self.start
             )
+            indexed = load_format(stream.input_format).indexed
+            if indexed and stream.peek(len(indexed)) == indexed:
+                raise not_in_order(self.path)
             if self.contents is not None and self.size is None:
                 self.contents.warn()
             return stream
@@ -147,6 +150,15 @@ class Source:
                 yield from load_format(stream.input_format).stream_chunks(stream, self, chunk_bytes)
         else:
             yield from load_format(self.input_format).chunks(self, chunk_bytes)
+
+
+def not_in_order(path: str) -> CorpusError:
+    """Return the error for an input whose format is not read from its start to its end, as this one has to be."""
+    what = "standard input" if path == "-" else f"the input `{path}`"
+    return CorpusError(
+        f"{what} has a format that is read at any position, so it cannot be a pipe, and not compressed as a whole; expected "
+        "a plain file: write it to one, such as with `cat` or `gzip -dc`, and give its path"
+    )
 
 
 def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Source]:
