@@ -91,7 +91,8 @@ def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> t
         return np.zeros(0, np.uint8), 0
     verdicts, groups = judged
     frequencies = _class_frequencies(class_of, n_classes, separator)
-    weights = _weigh_groups(groups, frequencies)
+    # The frequency of each group of classes, for each kind of text and slot.
+    weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
     weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
     cuts, left = _cover(verdicts == _CUT, verdicts != _INSIDE, weight, _MAX_CUT_BOXES, _ORDERS)
     unknown = (verdicts == _UNKNOWN) | left
@@ -107,11 +108,6 @@ def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> t
             table[slot, :n_classes] |= accepted << number % _BOXES
     over_characters = tables[:, :, class_of[:128]]
     return np.concatenate([over_characters, tables]).reshape(-1), cut_rules
-
-
-def _weigh_groups(groups: list[Array], frequencies: list[Array]) -> list[list[Array]]:
-    """Return the frequency of each group of classes, for each kind of text and slot."""
-    return [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
 
 
 def _class_frequencies(class_of: Array, n_classes: int, separator: int) -> list[Array]:

@@ -109,28 +109,6 @@ def is_boundary(inner_pairs, text, at, before, after):
 
 
 @inline
-def find_fragment_end(text, start, stop, inner_pairs):
-    """Return the end of the fragment that starts at `start`, at most `stop`.
-
-    Parameters
-    ----------
-    text : uint8[:], in
-        Readable up to `stop + 8`.
-    start, stop : uint64
-    inner_pairs : uint64[BYTE_PAIR_WORDS + a power of two], in
-    """
-    before, length = load_character(text, start, stop)
-    at = start + length
-    while at < stop:
-        after, length = load_character(text, at, stop)
-        if is_boundary(inner_pairs, text, at, before, after):
-            return at
-        before = after
-        at += length
-    return stop
-
-
-@inline
 def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
     """Encode a fragment whose first character is `first`; return the new `n_out`, or SCRATCH_TOO_SMALL.
 

@@ -9,8 +9,8 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 3. A pre-token that starts with a three-byte character is merged from its characters instead of its bytes, with vocabularies
    for which this is exact and faster (see `character_merging`). If a batch has several new sentences, they are merged together
    before the batch is encoded (see `sentence_merging`).
-4. Any other one with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
-5. Any other one is merged by itself (see `bpe`).
+4. Any other one is encoded fragment by fragment, between boundaries that no merge can cross (see `boundary_filter`). Most have
+   none, and are merged as a whole (see `bpe`).
 
 With a vocabulary of superwords, the spans are words (see `superword_merging`).
 
@@ -40,7 +40,7 @@ from bpejit.kernels.constants import (
     TWO,
     ZERO,
 )
-from bpejit.kernels.encoding.boundary_filter import encode_fragments, find_fragment_end
+from bpejit.kernels.encoding.boundary_filter import encode_fragments
 from bpejit.kernels.encoding.bpe import encode_pretoken
 from bpejit.kernels.encoding.character_joins import starts_with_character
 from bpejit.kernels.encoding.character_merging import CHARACTER_SCRATCH_WORDS, encode_characters
@@ -202,7 +202,7 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         ):
             end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
             is_sentence = length > SHORT_KEY
-        elif find_fragment_end(text, start, stop, tables.inner_pairs) < stop:
+        else:
             end, n_fragments = encode_fragments(text, start, stop, tables, workspace, out, n_out)
             position = stop
             is_sentence = length > SHORT_KEY and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length

@@ -21,12 +21,16 @@ strings = st.lists(pieces, max_size=12).map(b"".join)
 
 def cuts(data: bytes, inner_pairs: np.ndarray) -> list[int]:
     text, length = padded_text(data + b"\x81")  # bytes after the pre-token must not matter
+    stop = np.uint64(length - 1)
     found = []
-    start = 0
-    while start < length - 1:
-        start = int(boundary_filter.find_fragment_end(text, np.uint64(start), np.uint64(length - 1), inner_pairs))
-        found.append(start)
-    return found[:-1]
+    before, at = boundary_filter.load_character(text, np.uint64(0), stop)
+    while at < stop:
+        after, width = boundary_filter.load_character(text, at, stop)
+        if boundary_filter.is_boundary(inner_pairs, text, at, before, after):
+            found.append(int(at))
+        before = after
+        at += width
+    return found
 
 
 def candidate_cuts(data: bytes) -> list[tuple[int, bytes, bytes]]:
