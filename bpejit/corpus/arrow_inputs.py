@@ -48,7 +48,6 @@ class Parquet(InputFormat):
     suffixes = (".parquet",)
     starts = b"P"
     indexed = b"PAR1"
-    remote = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         """Return True for the signature of a Parquet file."""
@@ -239,7 +238,6 @@ class Arrow(InputFormat):
     suffixes = (".arrow", ".feather")
     starts = _FILE[:1] + _STREAM[:1]
     indexed = _FILE
-    remote = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         """Return True for the signature of a file, or the start of a stream."""

@@ -35,12 +35,11 @@ class InputFormat:
         The first bytes of contents for which `recognizes`, `refuses` or `resembles` may return something, which saves calls for
         10,000 files of text; None for any.
     indexed : bytes
-        The first bytes of files with an index at their end, which are not read from their start to their end.
+        The first bytes of files with an index at their end, which are not read from their start to their end: they are not
+        compressed as a whole, and remote ones are read by `chunks`, at any position, whatever their storage is.
     is_text : bool
         Whether such files are text, which may be divided at any line. Files that look binary are then refused, a sample takes
         ranges of them, and remote ones are read at any position if their storage allows it.
-    remote : bool
-        Whether remote files are read by `chunks`, at any position, whatever their storage is.
     resemblance : str
         What is said of plain text that `resembles` such records.
     """
@@ -50,7 +49,6 @@ class InputFormat:
     starts: ClassVar[bytes | None] = None
     indexed: ClassVar[bytes] = b""
     is_text: ClassVar[bool] = False
-    remote: ClassVar[bool] = False
     resemblance: ClassVar[str] = ""
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002

@@ -352,7 +352,7 @@ def _remote_sources(name: str, contents: Contents) -> Iterator[Source]:
             kept = contents.keep(head) if size == len(head) and found == TEXT else None
             with remote_errors(url, error=CorpusError):
                 form = load_format(found)
-                ranges = form.remote or (form.is_text and has_ranges(url, file_system, path))
+                ranges = bool(form.indexed) or (form.is_text and has_ranges(url, file_system, path))
             yield Source(url, size, skip, input_format=found, options=contents.options, kept=kept, streamed=not ranges)
 
 

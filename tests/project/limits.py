@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_494,
-    "package lines of code": 43_561,
-    "package tokens": 426_182,
+    "package lines": 71_490,
+    "package lines of code": 43_558,
+    "package tokens": 426_171,
     "tokens in a line of code": 9.82,
     "package modules": 321,
     "cli lines": 4_158,
