@@ -281,8 +281,6 @@ class GrowingFile:
         The hash of the content then.
     position : int
         Bytes before the content, space for a header.
-    alongside : bool
-        See `Hasher`.
 
     Raises
     ------
@@ -292,19 +290,11 @@ class GrowingFile:
         If it does not contain what it did.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        size: int = 0,
-        sha256: str | None = None,
-        *,
-        position: int = 0,
-        alongside: bool = True,
-    ) -> None:
+    def __init__(self, path: Path, size: int = 0, sha256: str | None = None, *, position: int = 0) -> None:
         self.path = path
         self.size = self._synced = size
         self._position = position
-        self._hasher = Hasher(alongside=alongside)
+        self._hasher = Hasher()
         self._file: BinaryIO | None = None
         with path.open("r+b" if size else "wb", buffering=0) as file:
             found = file.seek(0, 2)

@@ -30,23 +30,16 @@ _HASH_ALONGSIDE_BYTES = 1 << 16
 
 
 class Hasher:
-    """SHA-256 of data, computed by a second thread where that is faster.
+    """SHA-256 of data, computed by a second thread where that is faster."""
 
-    Parameters
-    ----------
-    alongside : bool
-        Whether there may be a second thread. For many files that are written in turn, there may not.
-    """
-
-    def __init__(self, *, alongside: bool = True) -> None:
-        self._alongside = alongside
+    def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._thread: ThreadPoolExecutor | None = None
 
     @contextmanager
     def updating(self, data: memoryview) -> Iterator[None]:
         """Hash data while the context, which writes them, runs."""
-        hashed = self._submit(data) if self._alongside and data.nbytes >= _HASH_ALONGSIDE_BYTES else None
+        hashed = self._submit(data) if data.nbytes >= _HASH_ALONGSIDE_BYTES else None
         if hashed is None:
             self._hash.update(data)
         try:

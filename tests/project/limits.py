@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_490,
-    "package lines of code": 43_558,
-    "package tokens": 426_171,
+    "package lines": 71_473,
+    "package lines of code": 43_549,
+    "package tokens": 426_140,
     "tokens in a line of code": 9.82,
     "package modules": 321,
     "cli lines": 4_158,

@@ -293,7 +293,7 @@ class ShardSink(PartSink):
         known = checkpoint or {"sizes": [0] * len(names), "hashes": [None] * len(names), "records": [0] * len(names)}
         self._files = []
         for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):
-            self._files.append(GrowingFile(folder / name, size, sha256, alongside=False))
+            self._files.append(GrowingFile(folder / name, size, sha256))
             self._files[-1].close()  # not all may be open at the same time, so one is opened to write to it
         self._records = list(known["records"])
         self._features: Sequence[str] = known.get("features", ())
