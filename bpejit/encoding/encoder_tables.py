@@ -88,7 +88,10 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     check_ids(model)
     every, all_rules = internal_rules(model)
     first = _first_superword(model, every, all_rules)
-    strings, listed = (every, all_rules) if first is None else _first_merges(every, all_rules, first)
+    strings, listed = every, all_rules
+    if first is not None:
+        strings = every.take(np.arange(256 + first))
+        listed = all_rules[0][:first], all_rules[1][:first], all_rules[2][:first], all_rules[3][:first]
     n_ranks = int(listed[-1].max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -155,11 +158,6 @@ def _first_superword(model: Model, strings: ByteStrings, rules: MergeRules) -> i
         if re.search(r"\S ", data.decode(errors="replace")):
             return token - 256 if token - 256 >= max(_LEAST_WORDS, n // _LEAST_SHARE) else None
     return None
-
-
-def _first_merges(strings: ByteStrings, rules: MergeRules, first: int) -> tuple[ByteStrings, MergeRules]:
-    left, right, made, ranks = (column[:first] for column in rules)
-    return strings.take(np.arange(256 + first)), (left, right, made, ranks)
 
 
 def _later_rules(rules: MergeRules, first: int, ids: Array) -> tuple[Array, Array, Array, Array]:

@@ -78,15 +78,13 @@ class KernelRunner:
         fresh: bool,
         out: Array,
         *,
-        n_bytes: int | None = None,
         ends: Array | None = None,
     ) -> Array:
         """Split and encode a text: call the kernel `encode_text`, whose parameters are the same, until it is done.
 
-        `n_bytes` is the size of the text if that is not `limit`, and `ends` those of spans that are split already.
+        `ends` are those of spans that are split already.
         """
         progress = workspace.progress
-        n_bytes = limit if n_bytes is None else n_bytes
         while True:
             arrays = workspace.addresses
             if ends is not None:
@@ -99,7 +97,7 @@ class KernelRunner:
             if status == NEED_SCRATCH:
                 workspace.grow_scratch()
                 continue
-            done, left = int(progress[pretoken_cache.N_OUT]), n_bytes - int(progress[pretoken_cache.NEXT_START])
+            done, left = int(progress[pretoken_cache.N_OUT]), limit - int(progress[pretoken_cache.NEXT_START])
             # At least half as large again, more if much text is left. A pre-token that needs still more takes several rounds.
             larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, np.uint32)
             larger[:done] = out[:done]
@@ -150,7 +148,7 @@ class KernelRunner:
         progress[pretoken_cache.N_SPANS] = ends.size
         workspace.split_state[NEED_CALL] = 0
         n_bytes = int(ends[-1]) & POSITION_MASK
-        out = self.run_text(workspace, _NO_PATTERN, text, 0, 0, False, False, out, n_bytes=n_bytes, ends=ends)
+        out = self.run_text(workspace, _NO_PATTERN, text, n_bytes, n_bytes, False, False, out, ends=ends)
         progress[pretoken_cache.NEXT_SPAN] = 0
         progress[pretoken_cache.N_SPANS] = 0
         return out
