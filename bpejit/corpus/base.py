@@ -113,6 +113,10 @@ class InputFormat:
         """
         raise no_columns(source.path)
 
+    def first_records(self, source: Source) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Yield the records at the start of a file, if these tell whether it has the columns to keep."""
+        return iter(())
+
     def is_empty(self, source: Source) -> bool:
         """Return True if an input is known to have no records, so that it does not matter to the types of columns."""
         return source.size == 0

@@ -16,6 +16,7 @@ from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRe
 from bpejit.corpus.kept_columns import (
     column_of,
     find_column,
+    find_name,
     joined_array,
     keep_rows,
     kept_schema,
@@ -26,11 +27,15 @@ from bpejit.corpus.kept_columns import (
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import load_format
 from bpejit.corpus.sources import Source
-from bpejit.errors import CorpusError
+from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
 
 MOST_DECODED = 128 << 20
 """Bytes of text that a batch may have. A value that is repeated takes its space in a dictionary once, and many times here."""
+
+
+_FILES = 16
+"""Number of files of records that are searched for a field, and of fields that a message shows."""
 
 
 def import_pyarrow(module: str, path: str) -> Any:
@@ -248,15 +253,42 @@ def plan_columns(sources: Sequence[Source]) -> bytes | None:
     Raises
     ------
     CorpusError
-        If a source has no such column, or the types of a column have no type in common.
+        If a source has no such column, the types of a column have no type in common, or none of the first records of JSON lines
+        has a field.
     """
     schemas: dict[bool, list[Any]] = {False: [], True: []}
+    files: list[tuple[Source, Iterator[dict[str, Any]]]] = []
     for source in sources:
         if source.texts is not None:
             raise no_columns(source.path)
         if source.size is not None:  # no pipe
             form = load_format(source.input_format)
             schemas[form.is_empty(source)].append(form.column_schema(source))
+            files.append((source, form.first_records(source)))
+    _check_fields(files)
     # An input without records has no values, so its types matter only if all inputs are like that.
     found = reduce(merge_schemas, schemas[False] or schemas[True], None)
     return None if found is None else found.serialize().to_pybytes()
+
+
+def _check_fields(files: Sequence[tuple[Source, Iterator[dict[str, Any]]]]) -> None:
+    """Raise CorpusError if no record at the start of the first files, which are given, has one of the fields."""
+    missing = list(files[0][0].options.keep_columns) if files else []
+    fields: dict[str, None] = {}
+    searched: dict[str, None] = {}
+    for source, records in files:
+        for record in records:
+            missing = [name for name in missing if find_name(record, name) is None]
+            if not missing:
+                return
+            if len(fields) < _FILES:
+                fields |= dict.fromkeys(record)
+            searched[source.path] = None
+        if len(searched) == _FILES:
+            break
+    if fields:
+        shown = ", ".join(f"`{shorten(name)[1:-1]}`" for name in list(fields)[:_FILES])
+        raise CorpusError(
+            f"none of the first records of `{next(iter(searched))}` has the field `{missing[0]}`; expected one to keep: "
+            f"correct `keep_columns=`, or leave it out (the fields are {shown})"
+        )

@@ -6,7 +6,7 @@ JSON is parsed by orjson where it is installed, otherwise by Python's own module
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,9 @@ _JSON_NAME = re.compile(r"\.(?:json|jsonl|ndjson|jsonlines|ldjson|jl)(?![a-z0-9]
 
 _CUT = 4000
 """Size from which a head without a newline may end within the first key."""
+
+_FIRST_RECORDS_BYTES = 1 << 18
+"""Bytes of a file in which its first records are searched."""
 
 _STRING = rb'"(?:[^"\\]|\\.)*'
 _OBJECT = re.compile(rb"\{\s*%b\"\s*:" % _STRING, re.DOTALL)
@@ -84,6 +87,15 @@ class JsonLines(LineFormat):
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the fields to keep. Records may lack them, and have null then."""
         return json_schema(source.options.keep_columns)
+
+    def first_records(self, source: Source) -> Iterator[dict[str, Any]]:
+        """Yield the objects of the first lines; other lines are left out."""
+        with source.open_stream() if source.is_stream else source.open() as file:
+            data: bytes = getattr(file, "read_fully", file.read)(_FIRST_RECORDS_BYTES)
+        for line in data[: data.rfind(b"\n") + 1 if len(data) == _FIRST_RECORDS_BYTES else None].split(b"\n"):
+            record = load_record(_clean(line))
+            if record is not None:
+                yield record
 
     def parse(
         self, data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]

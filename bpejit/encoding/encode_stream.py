@@ -129,7 +129,7 @@ class EncodeStream:
         return self._runner.check_ids(trimmed(out, done))
 
     def _enlarge_text(self, length: int) -> None:
-        """Enlarge the text buffer for a long text that is copied to it, if that takes less time than the calls that it saves."""
+        """Enlarge the text buffer for a long text that is copied to it, where that takes less time than the calls it saves."""
         for size in (LONG_TEXT_BYTES, LONG_TEXT_BYTES >> 3):
             if length >= 8 * size:
                 if self._workspace.text_capacity < size:

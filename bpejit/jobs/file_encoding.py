@@ -44,7 +44,7 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer
 
 ASIDE = "-val"
@@ -308,7 +308,7 @@ def _plan_job(
         "tokenizer_sha256": model.sha256,
         "vocab_size": model.vocab_size,
         "format": form.name,
-        "dtype": choose_dtype(form.dtypes, dtype, model.vocab_size).name,
+        "dtype": form.choose_dtype(dtype, model.vocab_size).name,
         **input_options,
         **options.files,
         "seed": options.files["seed"] if options.files["val_fraction"] else None,

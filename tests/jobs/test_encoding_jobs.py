@@ -487,3 +487,13 @@ def test_permissions_and_links_of_outputs_stay(work: Path, tokenizer: bpejit.Tok
     tokenizer.encode_files(INPUTS, "tokens.bin", overwrite=True, **UNIT)
     assert (work / "elsewhere" / "real.bin").stat().st_mode & 0o777 == 0o640
     assert (work / "tokens.bin").is_symlink()
+
+
+def test_dtype_is_chosen_by_the_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: bpejit.Tokenizer) -> None:
+    """As Megatron does, its format takes int32 for fewer tokens than uint16 can hold."""
+    (tmp_path / "a.txt").write_bytes(b"a text")
+    tokenizer.encode_files(tmp_path / "a.txt", tmp_path / "few", format="megatron")
+    monkeypatch.setattr("bpejit.tokenfiles.indexed_files._UINT16_SIZE", tokenizer.vocab_size)
+    tokenizer.encode_files(tmp_path / "a.txt", tmp_path / "many", format="megatron")
+    found = [bpejit.open_tokens(tmp_path / f"{name}.bin").dtype for name in ("few", "many")]
+    assert found == [np.dtype("uint16"), np.dtype("int32")]

@@ -335,6 +335,7 @@ def test_rows_are_taken_in_order() -> None:
 
 
 ERRORS: list[tuple[str, dict[str, Any], str]] = [
+    ("a.jsonl", {"keep_columns": ["idd"]}, "none of the first records of .* has the field `idd`.* `id`, `text`"),
     ("a.parquet", {"keep_columns": ["idd"]}, "has no column `idd`.*`id`, `text`"),
     ("a.arrow", {"keep_columns": ["meta.other"]}, "has no column `meta.other`"),
     ("a.txt", {"keep_columns": ["id"]}, "is plain text, which has no columns"),
