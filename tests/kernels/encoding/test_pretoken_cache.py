@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -65,7 +65,16 @@ def mark_seen(workspace, hashed, n_bytes):
     return recurring_sentences.mark_seen(workspace, hashed, n_bytes)
 
 
-del dispatch.KERNELS[-3:]
+@dispatch.kernel
+def mark_all(workspace, hashes):
+    """Mark sentences of 52 bytes; return how many are cached."""
+    cached = 0
+    for i in range(hashes.size):
+        cached += not recurring_sentences.mark_seen(workspace, hashes[i], np.uint64(52))
+    return cached
+
+
+del dispatch.KERNELS[-4:]
 
 
 def found_in(arrays: WorkspaceArrays, pretoken: bytes) -> list[int] | None:
@@ -262,9 +271,9 @@ def test_mark_seen(hashes):
         assert len(seen) == sum(int(word).bit_count() for word in arrays.seen_once)
 
 
-def marked(arrays: WorkspaceArrays, hashes: Iterable[int]) -> tuple[int, int]:
+def marked(arrays: WorkspaceArrays, hashes: Sequence[int]) -> tuple[int, int]:
     """Mark hashes as seen; return how many are cached, and the share after them."""
-    cached = sum(not mark_seen(arrays, np.uint64(hashed), np.uint64(52)) for hashed in hashes)
+    cached = int(mark_all(arrays, np.array(hashes, np.uint64)))
     return cached, int(arrays.progress[pretoken_cache.SENTENCE_SHARE])
 
 
