@@ -162,7 +162,7 @@ def corpora_block(found: list[Measured]) -> str:
     corpora: dict[str, Any] = {}
     for result in (one for measured in found for one in measured.results):
         corpus = result["case"].get("corpus")
-        if isinstance(corpus, dict):
+        if isinstance(corpus, dict) and "sha256" in corpus:  # not a part of a text that another row names
             corpora.setdefault(corpus["sha256"], corpus)
     texts = [f"{one['name']} ({one['bytes']:,} bytes, {one['made']}, SHA-256 {one['sha256'][:8]})" for one in corpora.values()]
     return "Texts: " + "; ".join(texts) + "."
