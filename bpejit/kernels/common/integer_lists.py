@@ -84,6 +84,16 @@ def fill_list(made, ids, start, stop, known, api):
 
 
 @inline
+def new_list(ids, n_ids, known, api):
+    """Return the address of a new list of the first `n_ids` of `ids`; 0 if there is no memory. The others are as above."""
+    made = call_c(api[NEW_LIST], (n_ids,))
+    if made != 0 and not fill_list(made, ids, 0, n_ids, known, api):
+        call_c(api[DECREF], (made,))
+        made = 0
+    return made
+
+
+@inline
 def _reference_to(number, known, api):
     """Return the address of an integer, with a new reference; 0 if there is no memory. The arrays are those of `fill_list`."""
     keeps = number < known.size

@@ -139,6 +139,20 @@ def append_text(item, longest, out, at, room, api):
     return np.int64(stop)
 
 
+@inline
+def write_string(item, text, api):
+    """Write the UTF-8 of a string to `text`, a uint8 array; return its size and whether it is ASCII.
+
+    The size is -1 for an object of another type, and a string of more bytes than a fourth of the array, for which there would
+    be room whatever its characters are.
+    """
+    memory = array_at(api, MEMORY, np.int64)
+    first = np.uint64(item >> 3)
+    most = text.size >> 2
+    n_bytes = append_text(item, most, text, 0, text.size, api) if memory[first + _TYPE] == api[STR] else -1
+    return n_bytes if n_bytes <= most else -1, n_bytes == memory[first + _SIZE]
+
+
 @method
 def join_texts(words, given):
     """Append the texts `given[FIRST:LAST]` to the buffer, up to one that has to be appended in another way.

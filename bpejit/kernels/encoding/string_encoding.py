@@ -18,21 +18,16 @@ from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     ARRAY,
     DATA_WORD,
-    DECREF,
     GET_ITEM,
     INCREF,
     LIST_SIZE,
     MEMORY,
     NEW_ARRAY,
-    NEW_LIST,
     NONE,
-    SIZE_WORD,
-    STR,
-    TYPE_WORD,
     c_api,
 )
-from bpejit.kernels.common.integer_lists import fill_list, integers
-from bpejit.kernels.common.python_text import append_text, is_layout_known
+from bpejit.kernels.common.integer_lists import integers, new_list
+from bpejit.kernels.common.python_text import is_layout_known, write_string
 from bpejit.kernels.constants import DONE
 from bpejit.kernels.encoding.pretoken_cache import N_OUT
 
@@ -74,17 +69,12 @@ def encode_string(words, given):
     Creating a list may run the garbage collector, and with it any code, but then only the output is in use.
     """
     api = array_at(words, _API, np.int64)
-    made = 0
     n_ids = _run(words, given, api)
     if n_ids >= 0 and words[_AS_ARRAY] != 0:
         return _make_array(words, n_ids, api)
     if n_ids >= 0:
         words[_IS_BUSY] = 1
-        made = call_c(api[NEW_LIST], (n_ids,))
-        out = array_at(words, _OUT, np.uint32)
-        if made != 0 and not fill_list(made, out, 0, n_ids, array_at(words, _INTEGERS, np.int64), api):
-            call_c(api[DECREF], (made,))
-            made = 0
+        made = new_list(array_at(words, _OUT, np.uint32), n_ids, array_at(words, _INTEGERS, np.int64), api)
         words[_IS_BUSY] = 0
         return made
     call_c(api[INCREF], (api[NONE],))
@@ -94,14 +84,10 @@ def encode_string(words, given):
 @inline
 def _run(words, given, api):
     """Run `encode_text` on a string; return the number of ids, or -1 if that is not possible."""
-    memory = array_at(api, MEMORY, np.int64)
-    first = given >> 3
-    if memory[first + TYPE_WORD] != api[STR] or words[_IS_BUSY] != 0 or not _is_free(words, api):
+    if words[_IS_BUSY] != 0 or not _is_free(words, api):
         return -1
-    text = array_at(words, _TEXT, np.uint8)
-    most = text.size >> 2
-    n_bytes = append_text(given, most, text, 0, text.size, api)
-    if n_bytes < 0 or n_bytes > most or (n_bytes > memory[first + SIZE_WORD] and words[_ASCII_ONLY] != 0):
+    n_bytes, is_ascii = write_string(given, array_at(words, _TEXT, np.uint8), api)
+    if n_bytes < 0 or (not is_ascii and words[_ASCII_ONLY] != 0):
         return -1
     call = array_at(words, _CALL, np.int64)
     progress = array_at(words, _PROGRESS, np.int64)

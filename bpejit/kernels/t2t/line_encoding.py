@@ -14,9 +14,9 @@ import numpy as np
 from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
 from bpejit.jit.memory import array_at, call_c
 from bpejit.kernels.common.array_addresses import addresses_of
-from bpejit.kernels.common.c_api import DECREF, INCREF, MEMORY, NEW_LIST, NONE, SIZE_WORD, STR, TYPE_WORD, c_api
-from bpejit.kernels.common.integer_lists import fill_list, integers
-from bpejit.kernels.common.python_text import append_text, is_layout_known
+from bpejit.kernels.common.c_api import INCREF, NONE, c_api
+from bpejit.kernels.common.integer_lists import integers, new_list
+from bpejit.kernels.common.python_text import is_layout_known, write_string
 from bpejit.kernels.constants import DONE
 from bpejit.kernels.t2t.subtoken_encoding import BEFORE, NEXT, POSITION, WRITTEN
 
@@ -58,11 +58,7 @@ def encode_line(words, given):
         call_c(api[INCREF], (api[NONE],))
         return api[NONE]
     words[_IS_BUSY] = 1
-    made = call_c(api[NEW_LIST], (n_ids,))
-    out = array_at(words, _OUT, np.uint32)
-    if made != 0 and not fill_list(made, out, 0, n_ids, array_at(words, _INTEGERS, np.int64), api):
-        call_c(api[DECREF], (made,))
-        made = 0
+    made = new_list(array_at(words, _OUT, np.uint32), n_ids, array_at(words, _INTEGERS, np.int64), api)
     words[_IS_BUSY] = 0
     return made
 
@@ -70,14 +66,11 @@ def encode_line(words, given):
 @inline
 def _run(words, given, api):
     """Run the kernels on a string; return the number of ids, or -1 if that is not possible."""
-    memory = array_at(api, MEMORY, np.int64)
-    first = given >> 3
-    if memory[first + TYPE_WORD] != api[STR] or words[_IS_BUSY] != 0:
+    if words[_IS_BUSY] != 0:
         return -1
     text = array_at(words, _TEXT, np.uint8)
-    most = text.size >> 2
-    n_bytes = append_text(given, most, text, 0, text.size, api)
-    if n_bytes < 0 or n_bytes > most or (n_bytes > memory[first + SIZE_WORD] and _has_replacement(text, n_bytes)):
+    n_bytes, is_ascii = write_string(given, text, api)
+    if n_bytes < 0 or (not is_ascii and _has_replacement(text, n_bytes)):
         return -1
     split_state = array_at(words, _SPLIT_STATE, np.int64)
     state = array_at(words, _STATE, np.int64)
