@@ -249,7 +249,7 @@ class Workspace:
         self.arrays = self.arrays._replace(slots=slots, long_index=long_index, arena=arena)
         for field in _FILLING:
             self.progress[field] = 0
-        self._ring_start = 0
+        self._ring_start = self.progress[pretoken_cache.SENTENCE_LAP] = 0
         self.share.give_back(self.share.n_bytes - slots.nbytes - long_index.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:

@@ -90,8 +90,9 @@ def mark_seen(workspace, hashed, n_bytes):
             progress[SENTENCE_SHARE] = -1
         else:
             seen_once[:] = ZERO
-            progress[SENTENCE_SHARE] = max(share, 0)
             progress[SENTENCE_BYTES] = 0
+            if share < 0:
+                progress[SENTENCE_SHARE] = 0
         if share <= 0:
             progress[N_RECURRED] = 0
         progress[N_SEEN] = 0
