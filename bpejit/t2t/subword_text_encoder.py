@@ -70,7 +70,8 @@ class SubwordTextEncoder(TextEncoder):
         UnencodableTokenError
             (a ValueError and an AssertionError) If the vocabulary cannot represent one of its characters.
         """
-        ids = self._greedy.encode_line(s)
+        greedy = self._greedy  # which has the memory of the function, also if a finalizer that runs meanwhile replaces it
+        ids = greedy.encode_line(s)
         return self.encode_array(s).tolist() if ids is None else ids
 
     def encode_array(self, s: str | bytes) -> Array:

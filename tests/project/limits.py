@@ -4,10 +4,10 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_525,
-    "package lines of code": 43_588,
-    "package tokens": 426_484,
-    "tokens in a line of code": 9.82,
+    "package lines": 71_530,
+    "package lines of code": 43_583,
+    "package tokens": 426_442,
+    "tokens in a line of code": 9.78,
     "package modules": 321,
     "cli lines": 4_158,
     "cli modules": 19,
