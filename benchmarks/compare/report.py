@@ -11,7 +11,7 @@ from typing import Any
 
 from . import chart
 from .corpora import ROOT
-from .markdown import number, table
+from .markdown import escaped, number, table
 from .results import RESULTS, Record, case_key, read
 from .targets import NO_TARGETS, targets_block
 from .tools import TOOLS
@@ -177,7 +177,7 @@ def without_figures(measured: Measured, works: list[Work]) -> str:
                 found = reasons.setdefault(result["tool"], [])
                 if result["status"] not in found:
                     found.append(result["status"])
-    shown = [f"{tool} ({'; '.join(texts[:3])})" for tool, texts in reasons.items()]
+    shown = [f"{tool} ({'; '.join(map(escaped, texts[:3]))})" for tool, texts in reasons.items()]
     return f"\n\nCells without figures: {', '.join(shown)}." if shown else ""
 
 

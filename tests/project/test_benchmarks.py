@@ -18,7 +18,18 @@ import pytest
 from conftest import DATA, ROOT, data_text, read_shared, small
 
 sys.path.insert(0, str(ROOT))
-from benchmarks.compare import __main__ as command, chart, corpora, machine, measure, report, results, settings, vocabularies
+from benchmarks.compare import (
+    __main__ as command,
+    chart,
+    corpora,
+    machine,
+    markdown,
+    measure,
+    report,
+    results,
+    settings,
+    vocabularies,
+)
 from benchmarks.compare.processes import JobError, run_job, thread_limits
 from benchmarks.compare.targets import NO_TARGETS, ROWS, TARGET_TOOLS, is_target, target_works, targets_block, targets_table
 from benchmarks.compare.tools import TOOLS, CannotError, get_tool
@@ -461,6 +472,13 @@ def test_results_of_removed_works_and_tools_are_dropped(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in [MACHINE, *stale]))
     results.write(file, MACHINE, [result("bpejit", 1.0)])
     assert results.read(file) == [MACHINE, result("bpejit", 1.0)]
+
+
+def test_messages_of_tools_are_escaped() -> None:
+    """They may have patterns, which Markdown would take for links."""
+    assert markdown.escaped(r"unsupported: '[^\r]?\p{L}+[a_b]*' in `a[0]_b`") == (
+        r"unsupported: '\[^\\r\]?\\p{L}+\[a\_b\]\*' in `a[0]_b`"
+    )
 
 
 def test_tables_are_rendered_between_the_markers() -> None:
