@@ -156,8 +156,8 @@ def not_in_order(path: str) -> CorpusError:
     """Return the error for an input whose format is not read from its start to its end, as this one has to be."""
     what = "standard input" if path == "-" else f"the input `{path}`"
     return CorpusError(
-        f"{what} has a format that is read at any position, so it cannot be a pipe, and not compressed as a whole; expected "
-        "a plain file: write it to one, such as with `cat` or `gzip -dc`, and give its path"
+        f"{what} has a format that is read at any position, which pipes and compressed files do not allow; expected a plain "
+        "file: write it to one, for example with `cat` or `gzip -dc`, and give its path"
     )
 
 
