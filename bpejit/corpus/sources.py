@@ -6,6 +6,7 @@ import errno
 import glob
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -198,8 +199,10 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
                 found = list(_remote_sources(name, contents))
                 is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
                 sources.extend(records_of_folder(name, found, contents) if is_folder else found)
+            elif kind == "stream":
+                sources.append(Source(name, None, contents=contents, options=contents.options))
             else:
-                sources.append(_pipe_source(name, contents))
+                sources.append(_other_source(name, contents))
     except CorpusError as error:
         list(_file_sources(files, contents))  # the error to raise is about the first input that has one
         if _may_be_texts(inputs):
@@ -248,13 +251,16 @@ def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, con
     return found
 
 
-def _pipe_source(name: str, contents: Contents) -> Source:
-    """Return the source of standard input, a pipe or a device, which is not opened: its writer would see it closed again."""
+def _other_source(name: str, contents: Contents) -> Source:
+    """Return the source of a pipe or a device, which is not opened, since its writer would see it closed again."""
     try:
-        if name != STANDARD_INPUT and not os.access(name, os.R_OK) and os.stat(name):  # noqa: PTH116 - which raises for what does not exist
+        regular = stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116
+        if not regular and not os.access(name, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise unreadable(name, error) from error
+    if regular:  # it was created in the meantime
+        return next(_file_sources([name], contents))
     return Source(name, None, contents=contents, options=contents.options)
 
 
