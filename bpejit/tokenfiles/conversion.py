@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from bpejit import arguments
-from bpejit.errors import TokenFileError
+from bpejit.errors import TokenFileError, warn_user
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
-from bpejit.tokenfiles.readers import TokenPaths
+from bpejit.tokenfiles.readers import TokenPaths, TokenReader
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def convert_tokens(
 ) -> Conversion:
     """Write the ids and documents of token files to a new one in another format, block by block.
 
-    From Parquet or Arrow to one of these, the other columns are written as well, unless rows are packed.
+    Other columns of Parquet and Arrow files are not written; a BpejitWarning says so if the new file could have them.
 
     Parameters
     ----------
@@ -120,7 +120,8 @@ def convert_tokens(
     vocab_size = tokens.vocab_size
     if vocab_size is None:
         vocab_size = 1 + max((int(block.max()) for block in tokens.blocks()), default=-1)
-    other_columns = getattr(tokens, "other_columns", None) if pack is None and load_format(format).own_columns else None
+    if pack is None and load_format(format).own_columns:
+        _name_lost_columns(tokens)
     writer = token_writer(
         out,
         dtype=dtype,
@@ -129,7 +130,6 @@ def convert_tokens(
         overwrite=overwrite,
         document_index=has_borders and out != "-",
         pack=pack,
-        columns=None if other_columns is None else other_columns(),
         format=format,
     )
     done = 0
@@ -144,3 +144,12 @@ def convert_tokens(
             report("convert", done, len(tokens), "tokens")
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
     return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0), format)
+
+
+def _name_lost_columns(tokens: TokenReader) -> None:
+    columns = getattr(tokens, "other_columns", ())
+    if columns:
+        warn_user(
+            f"the columns {', '.join(columns)} of `{tokens.path}` are not converted; expected ids and documents alone: encode "
+            "the texts with `keep_columns=`"
+        )

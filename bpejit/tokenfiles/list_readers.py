@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +16,6 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.progress_bar import Progress, showing_progress
-from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
 from bpejit.tokenfiles.description import ALL_DTYPES, Description
 from bpejit.tokenfiles.mapping import Borders
@@ -67,6 +65,7 @@ class JoinedTokens(TokenReader):
             part.check(
                 same, f"`{first.path}`", "convert it with `bpejit tokens convert`, encode the text again, or leave it out"
             )
+            self.other_columns = list(dict.fromkeys([*self.other_columns, *part.other_columns]))
             self._files += part.files
             counts.append(part.n_documents)
         self._n_parts = n_files
@@ -85,17 +84,6 @@ class JoinedTokens(TokenReader):
             self._part(number).n_tokens if description is None else description.tokens
             for number, (_, description) in enumerate(self._files)
         ]
-
-    def other_columns(self) -> ColumnRows | None:
-        """Return the rows of the other columns, which have to be the same in all files; None if there are none."""
-        columns = [part.other_columns() if isinstance(part, ListColumnTokens) else None for part in self._parts()]
-        first = columns[0]
-        for (path, _), one in zip(self.files, columns, strict=True):
-            if (one and one.schema) != (first and first.schema):
-                raise TokenFileError(
-                    f"`{path}` has other columns than `{self.files[0][0]}`; expected the same: choose a format without columns"
-                )
-        return first and ColumnRows(first.schema, chain.from_iterable(one.batches for one in columns if one is not None))
 
     @showing_progress
     def verify(self, *, progress: Progress | bool | None = None) -> None:
@@ -132,8 +120,10 @@ class ListColumnTokens(TokenReader):
         self.description = description
         self._cached: tuple[int, TokenReader] | None = None
         with self._reading():
-            self._schema, rows, self._counts = self._open()
-            self._column, self.dtype = list_column(self._schema, path)
+            schema, rows, self._counts = self._open()
+            self._column, self.dtype = list_column(schema, path)
+            self._packed = LENGTHS_COLUMN in schema.names
+            self.other_columns = [name for name in schema.names if name not in (self._column, LENGTHS_COLUMN)]
         if any(number < 0 for number in rows):
             raise self._damaged(f"announces {min(rows)} rows", "none or more")
         self._n_parts = len(rows)
@@ -207,30 +197,6 @@ class ListColumnTokens(TokenReader):
             )
         return ids, offsets
 
-    def other_columns(self) -> ColumnRows | None:
-        """Return the rows of the other columns, which are read in order; None if there are none."""
-        arrow = arrow_module("pyarrow", f"the columns of `{self.path}`")
-        with self._reading():
-            fields = [field for field in self._schema if field.name not in (self._column, LENGTHS_COLUMN)]
-            plain = arrow.schema([arrow.field(field.name, plain_type(field.type)) for field in fields])
-        if not fields:
-            return None
-
-        def rows() -> Iterator[Any]:
-            n_rows = 0
-            for group in range(self._n_parts):
-                with self._reading():
-                    columns = [self._read_column(group, name) for name in plain.names]
-                    for column in columns:
-                        column.validate(full=True)  # otherwise pyarrow follows any offsets
-                    batch = arrow.record_batch(list(map(plain_array, columns)), schema=plain)
-                n_rows += batch.num_rows
-                yield batch
-            if n_rows != self.n_documents:
-                raise self._damaged(f"has {n_rows} rows in its other columns", f"{self.n_documents}, those of `{self._column}`")
-
-        return ColumnRows(plain, rows())
-
     def _part_sizes(self) -> list[int]:
         if self._counts is None:  # another tool wrote the file, or the format does not store them
             self._counts = [part.n_tokens for part in self._parts()]
@@ -245,11 +211,9 @@ class ListColumnTokens(TokenReader):
         return self._cached[1]
 
     def _hashed_blocks(self) -> Iterator[tuple[Array, Array | None]]:
-        with self._reading():
-            packed = LENGTHS_COLUMN in self._schema.names
-        if not packed:
+        if not self._packed:
             yield from self.document_blocks()
-        for group in range(self._n_parts if packed else 0):
+        for group in range(self._n_parts if self._packed else 0):
             ids, offsets = self._read_group(group)
             yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), self._part_ends(group, offsets)
 

@@ -72,12 +72,15 @@ class TokenReader:
         The name of the dtype of the ids.
     format : str
         The name of the format.
+    other_columns : sequence of str
+        The names of columns beside that of the ids.
     """
 
     path: Path
     description: Description | None
     dtype: str
     format: str
+    other_columns: Sequence[str] = ()
     _n_parts: int
     _rows: Array | None
     """The number of documents before each part, and of all, int64 [parts + 1]; None if a part does not store their borders."""

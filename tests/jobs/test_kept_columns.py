@@ -301,23 +301,6 @@ def test_groups_end_when_columns_are_large(
     assert files[0] == files[1]
 
 
-def test_converted_columns(tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_files, "GROUP_ROWS", 10)
-    records = rows()
-    write_input(tmp_path / "a.parquet", records)
-    names = ["id", "tags", "meta", "text"]
-    tokenizer.encode_files(tmp_path / "a.parquet", tmp_path / "0.parquet", format="parquet", keep_columns=names)
-    for number, form in enumerate(("arrow", "parquet", "parquet", "arrow", "arrow")):
-        old = tmp_path / f"{number}.{'parquet' if number in (0, 2, 3) else 'arrow'}"
-        new = tmp_path / f"{number + 1}.{form}"
-        bpejit.convert_tokens(old, new, format=form)
-        assert read(new).to_pylist() == read(tmp_path / "0.parquet").to_pylist()
-        assert read(new).schema == read(tmp_path / "0.parquet").schema
-    bpejit.convert_tokens(tmp_path / "0.parquet", tmp_path / "0.bin", format="bin")
-    bpejit.convert_tokens(tmp_path / "0.parquet", tmp_path / "packed.parquet", format="parquet", pack=16)
-    assert read(tmp_path / "packed.parquet").column_names == ["input_ids", "document_lengths"]
-
-
 def test_rows_are_taken_in_order() -> None:
     data = [[], ["aa", "b"], ["c" * 10], ["d", None, "e"]]
     batches = (pa.record_batch({"x": pa.array(part, pa.string())}) for part in data)

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_536,
-    "package lines of code": 43_589,
-    "package tokens": 426_492,
+    "package lines": 71_512,
+    "package lines of code": 43_567,
+    "package tokens": 426_228,
     "tokens in a line of code": 9.78,
     "package modules": 321,
     "cli lines": 4_158,

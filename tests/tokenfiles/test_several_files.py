@@ -14,7 +14,7 @@ from helpers.token_files import END, byte_tokenizer, write_documents, write_sent
 from hypothesis import given, strategies as st
 
 from bpejit import convert_tokens, open_tokens
-from bpejit.errors import ArgumentTypeError, TokenFileError
+from bpejit.errors import ArgumentTypeError, BpejitWarning, TokenFileError
 from bpejit.tokenfiles import format_names, list_readers, load_format
 from bpejit.tokenfiles.opening import find_token_files
 from bpejit.tokenfiles.readers import TokenReader
@@ -408,18 +408,15 @@ def test_functions_and_commands(jobs: Path, shards: Path, monkeypatch: pytest.Mo
 
 
 def test_columns_of_several_files(tmp_path: Path) -> None:
-    """Other columns are converted if they are the same in all files."""
+    """Other columns are not converted, and named if the new file could have them."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    for number in range(3):
-        table = arrow.table({"input_ids": [[number], [2, 3]], "name": ["a", str(number)]})
-        parquet.write_table(table, tmp_path / f"t-{number}.parquet")
-    convert_tokens(f"{tmp_path}/t-*.parquet", tmp_path / "all.parquet")
-    assert parquet.read_table(tmp_path / "all.parquet").to_pydict() == {
-        "input_ids": [[0], [2, 3], [1], [2, 3], [2], [2, 3]],
-        "name": ["a", "0", "a", "1", "a", "2"],
-    }
-    parquet.write_table(table.drop_columns("name"), tmp_path / "t-2.parquet")
+    for number, name in enumerate(("name", "name", "url")):
+        parquet.write_table(arrow.table({"input_ids": [[number], [2, 3]], name: ["a", "b"]}), tmp_path / f"t-{number}.parquet")
+    with pytest.warns(BpejitWarning, match=r"the columns name, url of `.*` are not converted; .* `keep_columns=`"):
+        convert_tokens(f"{tmp_path}/t-*.parquet", tmp_path / "all.parquet")
+    assert parquet.read_table(tmp_path / "all.parquet").to_pydict() == {"input_ids": [[0], [2, 3], [1], [2, 3], [2], [2, 3]]}
     convert_tokens(f"{tmp_path}/t-*.parquet", tmp_path / "all.npy")
-    with pytest.raises(TokenFileError, match=r"t-2.parquet` has other columns than `.*t-0.parquet`; expected the same"):
-        convert_tokens(f"{tmp_path}/t-*.parquet", tmp_path / "more.parquet")
+    convert_tokens(f"{tmp_path}/t-*.parquet", tmp_path / "packed.parquet", pack=2)
+    shown = invoke("tokens", "convert", str(tmp_path / "t-2.parquet"), "--out", str(tmp_path / "t.arrow"))
+    assert (shown.exit_code, "note: the columns url of" in shown.stderr) == (0, True)
