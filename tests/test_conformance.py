@@ -23,7 +23,7 @@ from bpejit.t2t.record_formats.registry import RecordFormat, RecordWriter, recor
 from bpejit.testing import ConformanceError, check_input_format, check_record_format, check_token_format
 from bpejit.tokenfiles import format_names
 from bpejit.tokenfiles.array_files import BinFormat, NpyFormat
-from bpejit.tokenfiles.readers import MappedTokens
+from bpejit.tokenfiles.mapping import MappedTokens
 
 TEXTS = [*(f"text {number} é" * (number % 5) for number in range(60)), "x", "", "the last one"]
 

@@ -6,7 +6,7 @@ class, and add its location to the table below, or call `register` from outside 
 
 `opening` opens a file for reading and writing, and chooses the format to write. `base` has templates of formats, and `readers`
 what opens files. Most map one array of ids (with `mapping`): `array_files` has three of these, and `indexed_files` two;
-`arrow_files` has rows, which `list_readers` reads, and `text_files` lines.
+`arrow_files` has rows, and `text_files` lines.
 
 Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
 Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is

@@ -21,9 +21,9 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
-from bpejit.tokenfiles.base import FileLayout, MappedFormat
+from bpejit.tokenfiles.base import MappedFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, BIN_FORMAT, DTYPES, Description, Dtypes, description_path
-from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, map_npy, npy_header
+from bpejit.tokenfiles.mapping import HEADER_BYTES, NPY_MAGIC, MappedTokens, map_ids, map_npy, npy_header
 from bpejit.tokenfiles.readers import TokenStream
 
 
@@ -40,8 +40,8 @@ class NpyFormat(MappedFormat):
         """Return NumPy's header."""
         return npy_header(ALL_DTYPES[fields.dtype], fields.tokens)
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
-        """Read the header."""
+    def map(self, path: Path, dtype: str | None) -> Array:  # noqa: ARG002
+        """Return the array."""
         array = map_npy(path)
         found = array.dtype
         if found not in ALL_DTYPES.values():
@@ -49,7 +49,7 @@ class NpyFormat(MappedFormat):
                 f"`{path}` contains {found.str} ({found.name}); expected integers of one of {', '.join(ALL_DTYPES)}, "
                 "little-endian: convert the array"
             )
-        return FileLayout(found, array.offset)
+        return array
 
 
 class BinFormat(MappedFormat):
@@ -61,14 +61,14 @@ class BinFormat(MappedFormat):
     states_dtype = False
     streams = True
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
-        """Return the dtype of the description, or the one that was given."""
+    def map(self, path: Path, dtype: str | None) -> Array:
+        """Return the ids as numbers of the dtype of the description, or of the one that was given."""
         if dtype is None:
             raise TokenFileError(
                 f"the dtype of `{path}` is not known: there is no `{description_path(path)}`; "
                 'expected that file or the dtype: pass `dtype="uint16"` or `dtype="uint32"`'
             )
-        return FileLayout(DTYPES[dtype])
+        return map_ids(path, DTYPES[dtype])
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenStream:
         """Return the ids of a stream, which needs a `dtype`."""
@@ -88,20 +88,15 @@ class BinFormat(MappedFormat):
 def _stream_ids(stream: BinaryIO, dtype: str, size: int) -> Iterator[Array]:
     """Yield the ids of a stream, [up to `size`], or raise TokenFileError if it ends within an id."""
     little = DTYPES[dtype]
-    rest = b""
     done = 0
-    while data := stream.read(size * little.itemsize - len(rest)):
+    while data := stream.read(size * little.itemsize):  # so many, unless the stream ends
         done += len(data)
-        data = rest + data
-        whole = len(data) - len(data) % little.itemsize
-        rest = data[whole:]
-        if whole:
-            yield np.frombuffer(data[:whole], little)
-    if rest:
-        raise TokenFileError(
-            f"standard input has {done} bytes, which is not a multiple of {little.itemsize}, the size of {dtype}; "
-            "expected whole ids: check the dtype, and that the input is complete"
-        )
+        if done % little.itemsize:
+            raise TokenFileError(
+                f"standard input has {done} bytes, which is not a multiple of {little.itemsize}, the size of {dtype}; "
+                "expected whole ids: check the dtype, and that the input is complete"
+            )
+        yield np.frombuffer(data, little)
 
 
 _HEADER = np.dtype("<i4")
@@ -136,10 +131,12 @@ class LlmcFormat(MappedFormat):
         header[:3] = (*_VERSIONS[fields.dtype], fields.tokens)
         return header.tobytes()
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
-        """Read the header."""
+    def map(self, path: Path, dtype: str | None) -> Array:  # noqa: ARG002
+        """Return the ids after the header."""
         found, n_tokens = _read_header(path)
-        return FileLayout(DTYPES[found], _HEADER_BYTES, n_tokens)
+        ids = map_ids(path, DTYPES[found], offset=_HEADER_BYTES)
+        MappedTokens(path, ids).check({"n_tokens": n_tokens}, "its header")
+        return ids
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file begins with a header."""

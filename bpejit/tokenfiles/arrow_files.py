@@ -10,20 +10,30 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array, distinct
-from bpejit.errors import OptionError, TokenFileError
+from bpejit.errors import BpejitError, OptionError, TokenFileError
+from bpejit.extras import import_extra
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.list_readers import COLUMN, LENGTHS_COLUMN, ListColumnTokens, arrow_module
+from bpejit.tokenfiles.mapping import Borders, MappedTokens
+from bpejit.tokenfiles.readers import TokenReader
+
+COLUMN = "input_ids"
+"""The name of the column, as in Hugging Face's datasets."""
+
+LENGTHS_COLUMN = "document_lengths"
+"""The name of the column with the lengths of the documents, or parts of documents, in each packed row."""
 
 LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
 """The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""
@@ -36,6 +46,8 @@ GROUP_BYTES = 1 << 26
 """Bytes of other columns after which a group ends."""
 
 _LONGEST = 2**31 - 1
+
+_import = partial(import_extra, error=TokenFileError)
 
 
 class RowWriter(TokenFileWriter):
@@ -53,7 +65,7 @@ class RowWriter(TokenFileWriter):
         **options: Any,
     ) -> None:
         """Begin a file; with `pack`, each row has so many ids, and `columns` has values for each document."""
-        self._arrow = arrow_module("pyarrow", f"the token file format {form.name}")  # before files are opened
+        self._arrow = _import("pyarrow", f"the token file format {form.name}")  # before files are opened
         self.left_out = 0
         self._columns = columns
         self._pack = pack
@@ -151,12 +163,34 @@ class RowWriter(TokenFileWriter):
         return self._arrow.field(name, self._arrow.list_(item), nullable=False)
 
 
+class Groups(NamedTuple):
+    """An open file with groups of rows.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of all columns.
+    rows : list of int
+        The number of rows of each group.
+    counts : list of int, optional
+        The number of ids of each group; None if it is not stored.
+    read : callable
+        `read(group, name)` returns a column of a group, as an array of pyarrow.
+    """
+
+    schema: Any
+    rows: list[int]
+    counts: list[int] | None
+    read: Callable[[int, str], Any]
+
+
 class ListColumnFormat(TokenFileFormat):
     """A format with a row per document.
 
     Attributes
     ----------
-    reader_type : type
+    kind : str
+        What a file is, for messages.
     """
 
     dtypes: ClassVar[Dtypes] = LIST_DTYPES
@@ -164,14 +198,15 @@ class ListColumnFormat(TokenFileFormat):
     stores_documents = True
     own_columns = (COLUMN, LENGTHS_COLUMN)
     writer_type = RowWriter
-    reader_type: ClassVar[type[ListColumnTokens]]
+    kind: ClassVar[str]
 
-    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> ListColumnTokens:  # noqa: ARG002
+    def read(self, path: Path, fields: Description | None, dtype: str | None) -> ListColumnTokens:  # noqa: ARG002
         """Return an open token file."""
-        found = self.reader_type(path, fields)
-        if dtype not in (None, found.dtype):
-            raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
-        return found
+        return ListColumnTokens(self, path, fields)
+
+    def open_groups(self, path: Path) -> Groups:
+        """Open a file; what pyarrow raises is raised."""
+        raise NotImplementedError
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of pyarrow for record batches."""
@@ -180,6 +215,124 @@ class ListColumnFormat(TokenFileFormat):
     def close_rows(self, output: Any, counts: list[int]) -> None:  # noqa: ARG002
         """Complete a file with some numbers of ids in its groups."""
         output.close()
+
+
+class ListColumnTokens(TokenReader):
+    """An open token file with a column of lists, in groups of rows.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, or has no column of ids.
+    """
+
+    def __init__(self, form: ListColumnFormat, path: Path, description: Description | None) -> None:
+        self.path = path
+        self.description = description
+        self._kind = form.kind
+        self._cached: tuple[int, TokenReader] | None = None
+        with self._reading():
+            schema, rows, self._counts, self._read_column = form.open_groups(path)
+            self._column, self.dtype = _list_column(schema, path)
+            self._packed = LENGTHS_COLUMN in schema.names
+            self.other_columns = [name for name in schema.names if name not in (self._column, LENGTHS_COLUMN)]
+        if any(number < 0 for number in rows):
+            raise self._damaged(f"announces {min(rows)} rows", "none or more")
+        self._n_parts = len(rows)
+        self._rows: Array = np.cumsum([0, *rows], dtype=np.int64)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise TokenFileError where pyarrow cannot read the file."""
+        try:
+            yield
+        except (BpejitError, MemoryError):
+            raise
+        except Exception as cause:  # besides its own ones, those of Python, such as for names that are not UTF-8 or occur twice
+            if isinstance(cause, OSError) and cause.errno is not None:
+                raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
+            found = (str(cause).splitlines() or [type(cause).__name__])[0].rstrip(".")
+            raise TokenFileError(
+                f"`{self.path}` cannot be read: {found}; expected a complete {self._kind}: copy it again, or encode the text "
+                "again"
+            ) from cause
+
+    def _damaged(self, found: str, expected: str) -> TokenFileError:
+        return TokenFileError(
+            f"`{self.path}` {found}; expected {expected}: the file is damaged; copy it again, or encode the text again"
+        )
+
+    def _read_lists(self, group: int, name: str) -> tuple[Array, Array]:
+        """Return the numbers of a column of a group, and the offsets of its lists, int64 [rows + 1] from 0 up."""
+        with self._reading():
+            column = self._read_column(group, name)
+            column.validate(full=True)  # otherwise pyarrow follows any offsets
+            if column.null_count or column.values.null_count:
+                raise TokenFileError(
+                    f"`{self.path}` has nulls in its column `{name}`; expected a list of numbers in each row: remove them"
+                )
+            offsets = column.offsets.to_numpy().astype(np.int64)
+            values = column.values.to_numpy()[int(offsets[0]) : int(offsets[-1])]
+        n_rows = int(self._rows[group + 1] - self._rows[group])
+        if offsets.size != n_rows + 1:
+            raise self._damaged(f"has {offsets.size - 1} rows in its group {group}", f"{n_rows}, the number that it announces")
+        return values, offsets - offsets[0]
+
+    def _read_group(self, group: int) -> tuple[Array, Array]:
+        """Return the ids of a group, and the offsets of its documents, [documents + 1] from 0 up."""
+        ids, offsets = self._read_lists(group, self._column)
+        if self._counts is not None and ids.size != self._counts[group]:
+            raise self._damaged(
+                f"has {ids.size} ids in its group {group}", f"{self._counts[group]}, the number that it announces"
+            )
+        return ids, offsets
+
+    def _part_sizes(self) -> list[int]:
+        if self._counts is None:  # another tool wrote the file, or the format does not store them
+            self._counts = [part.n_tokens for part in self._parts()]
+        return self._counts
+
+    def _part(self, number: int) -> TokenReader:
+        if self._cached is None or self._cached[0] != number:
+            self._cached = None  # before another group is in memory
+            ids, offsets = self._read_group(number)
+            ids.flags.writeable = False
+            self._cached = (number, MappedTokens(self.path, ids, None, Borders(self.path, int(ids.size), offsets[1:])))
+        return self._cached[1]
+
+    def _hashed_blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        if not self._packed:
+            yield from self.document_blocks()
+        for group in range(self._n_parts if self._packed else 0):
+            ids, offsets = self._read_group(group)
+            yield np.ascontiguousarray(ids, ALL_DTYPES[self.dtype]), self._part_ends(group, offsets)
+
+    def _part_ends(self, group: int, offsets: Array) -> Array:
+        """Return the ends of the documents and parts of documents in the packed rows of a group."""
+        lengths, parts = self._read_lists(group, LENGTHS_COLUMN)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        sizes = np.diff(offsets)
+        if (np.concatenate([[0], ends])[parts] != offsets).any() or (sizes != sizes[:1]).any():
+            raise self._damaged(f"has rows in its group {group} that `{LENGTHS_COLUMN}` does not divide", "lengths that add up")
+        return ends
+
+
+def _list_column(schema: Any, path: Path) -> tuple[str, str]:
+    """Return the name and the dtype of the column of ids: `input_ids`, or the only one with lists of integers."""
+    found = {}
+    types = _import("pyarrow", f"the columns of `{path}`").types
+    for field in schema:
+        name = str(field.type.value_type) if types.is_list(field.type) or types.is_large_list(field.type) else ""
+        if name in ALL_DTYPES:
+            found[field.name] = name
+    column = COLUMN if COLUMN in found else next(iter(found), COLUMN)
+    if (column != COLUMN and len(found) > 1) or column not in found or len(schema.get_all_field_indices(column)) != 1:
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
+        raise TokenFileError(
+            f"`{path}` has no column of token ids: its columns are {columns}; expected `{COLUMN}` or a single column with "
+            f"lists of one of {', '.join(ALL_DTYPES)}: check the path"
+        )
+    return column, found[column]
 
 
 class Sink(io.RawIOBase):
@@ -210,30 +363,11 @@ class Sink(io.RawIOBase):
         return self._n_bytes
 
 
-_ARROW, _PARQUET = "Arrow file", "Parquet file"
-
 _COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
 """A dictionary makes files of ids larger, by a sixth, and reading them slower."""
 
 _COUNTS = b"bpejit.tokens"
 """The key of the metadata with the number of ids of each row group, which Parquet itself does not store."""
-
-
-class ArrowTokens(ListColumnTokens):
-    """An open Arrow file of ids, mapped into memory."""
-
-    kind = _ARROW
-
-    def _open(self) -> tuple[Any, list[int], None]:
-        arrow = arrow_module("pyarrow", f"the {_ARROW} `{self.path}`")
-        if self.path.stat().st_size == 0:  # which cannot be mapped
-            raise arrow.ArrowInvalid("it is empty")
-        self._file = arrow.ipc.open_file(arrow.memory_map(os.fspath(self.path)))
-        rows = [self._file.get_batch(batch).num_rows for batch in range(self._file.num_record_batches)]
-        return self._file.schema, rows, None
-
-    def _read_column(self, group: int, name: str) -> Any:
-        return self._file.get_batch(group).column(name)
 
 
 class ArrowFormat(ListColumnFormat):
@@ -243,28 +377,20 @@ class ArrowFormat(ListColumnFormat):
     suffix = ".arrow"
     other_suffixes = (".feather",)
     magic = b"ARROW1"
-    reader_type = ArrowTokens
+    kind = "Arrow file"
+
+    def open_groups(self, path: Path) -> Groups:
+        """Open a file, mapped into memory, with a record batch for each group."""
+        arrow = _import("pyarrow", f"the {self.kind} `{path}`")
+        if path.stat().st_size == 0:  # which cannot be mapped
+            raise ValueError("it is empty")
+        file = arrow.ipc.open_file(arrow.memory_map(os.fspath(path)))
+        rows = [file.get_batch(batch).num_rows for batch in range(file.num_record_batches)]
+        return Groups(file.schema, rows, None, lambda group, name: file.get_batch(group).column(name))
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
-        """Return a writer of an Arrow file, with a record batch for each group."""
-        return arrow_module("pyarrow", f"an {_ARROW}").ipc.new_file(sink, schema)
-
-
-class ParquetTokens(ListColumnTokens):
-    """An open Parquet file of ids."""
-
-    kind = _PARQUET
-
-    def _open(self) -> tuple[Any, list[int], list[int] | None]:
-        parquet = arrow_module("pyarrow.parquet", f"the {_PARQUET} `{self.path}`")
-        self._file = parquet.ParquetFile(self.path)
-        groups = self._file.metadata
-        rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-        return self._file.schema_arrow, rows, _stored_counts(groups.metadata, len(rows))
-
-    def _read_column(self, group: int, name: str) -> Any:
-        column = self._file.read_row_group(group, columns=[name]).column(name).combine_chunks()
-        return column.chunk(0) if hasattr(column, "chunks") else column
+        """Return a writer of an Arrow file."""
+        return _import("pyarrow", f"an {self.kind}").ipc.new_file(sink, schema)
 
 
 def _stored_counts(metadata: Mapping[bytes, bytes] | None, n_groups: int) -> list[int] | None:
@@ -283,11 +409,22 @@ class ParquetFormat(ListColumnFormat):
     name = "parquet"
     suffix = ".parquet"
     magic = b"PAR1"
-    reader_type = ParquetTokens
+    kind = "Parquet file"
+
+    def open_groups(self, path: Path) -> Groups:
+        """Open a file with row groups."""
+        file = _import("pyarrow.parquet", f"the {self.kind} `{path}`").ParquetFile(path)
+        rows = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+
+        def read(group: int, name: str) -> Any:
+            column = file.read_row_group(group, columns=[name]).column(name).combine_chunks()
+            return column.chunk(0) if hasattr(column, "chunks") else column
+
+        return Groups(file.schema_arrow, rows, _stored_counts(file.metadata.metadata, len(rows)), read)
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of a Parquet file, compressed with zstd."""
-        return arrow_module("pyarrow.parquet", f"a {_PARQUET}").ParquetWriter(sink, schema, **_COMPRESSION)
+        return _import("pyarrow.parquet", f"a {self.kind}").ParquetWriter(sink, schema, **_COMPRESSION)
 
     def close_rows(self, output: Any, counts: list[int]) -> None:
         """Complete a file, with the number of ids of each group in its metadata."""
@@ -296,8 +433,8 @@ class ParquetFormat(ListColumnFormat):
 
     def check_columns(self, schema: Any) -> None:
         """Raise OptionError if Parquet has no types for some of the columns."""
-        arrow = arrow_module("pyarrow", "a column of a Parquet file")
-        parquet = arrow_module("pyarrow.parquet", "a column of a Parquet file")
+        arrow = _import("pyarrow", "a column of a Parquet file")
+        parquet = _import("pyarrow.parquet", "a column of a Parquet file")
         try:
             for field in schema:
                 parquet.ParquetWriter(arrow.BufferOutputStream(), arrow.schema([field])).close()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -34,15 +34,15 @@ from bpejit.tokenfiles.description import (
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapping import (
     Borders,
+    MappedTokens,
     Output,
+    check_regular,
     document_index_path,
-    map_ids,
     npy_header,
     read_document_index,
     read_ends,
-    regular_size,
 )
-from bpejit.tokenfiles.readers import MappedTokens, TokenReader, TokenSource
+from bpejit.tokenfiles.readers import TokenReader, TokenSource
 
 
 class TokenFileFormat:
@@ -70,8 +70,7 @@ class TokenFileFormat:
     magic : bytes
         The first bytes of the files, by which they are recognized. Without, it is their suffix.
     states_dtype : bool
-        Whether a dtype that is given is compared with that in the file alone. Otherwise it is compared with that of the
-        description first.
+        Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
     streams : bool
         Whether ids can be written to a stream, without a description.
     """
@@ -127,27 +126,31 @@ class TokenFileFormat:
         if dtype is not None and not self.states_dtype:
             dtype = arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
         fields = read_description(path)  # first, because it may complete or undo an interrupted run
-        size = regular_size(path)
+        check_regular(path)
         if fields is not None:
-            asked = None if self.states_dtype else dtype
             check_description(
-                path, fields, file_format=self.name, dtype=asked, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+                path, fields, file_format=self.name, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
             )
-        return self.read(path, size, fields, dtype)
+            dtype = fields.dtype
+        found = self.read(path, fields, dtype)
+        if fields is not None:
+            expected = {"dtype": fields.dtype, "n_tokens": fields.tokens, "n_documents": fields.documents}
+            found.check(expected, f"`{description_path(path)}`")
+        elif self.states_dtype and dtype not in (None, found.dtype):
+            raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
+        return found
 
-    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> TokenReader:
+    def read(self, path: Path, fields: Description | None, dtype: str | None) -> TokenReader:
         """Return an open token file, or raise TokenFileError.
 
         Parameters
         ----------
         path : Path
             The file with the ids.
-        size : int
-            Of this file, in bytes.
         fields : Description, optional
             Its description.
         dtype : str, optional
-            The dtype that is expected.
+            That of the description, or the one that was given.
         """
         raise NotImplementedError
 
@@ -225,60 +228,17 @@ def choose_dtype(dtypes: Dtypes, dtype: str, vocab_size: int) -> np.dtype[Any]:
     return chosen
 
 
-class FileLayout(NamedTuple):
-    """What a file contains besides ids.
-
-    Parameters
-    ----------
-    dtype : np.dtype
-        Of the ids.
-    position : int
-        Of the first id in the file, in bytes.
-    n_tokens : int, optional
-        The number of ids that the file states.
-    stated_in : str
-        Where the dtype and the number are stated, for messages.
-    borders : Borders, optional
-        The borders of documents, if they were read for the dtype.
-    """
-
-    dtype: np.dtype[Any]
-    position: int = 0
-    n_tokens: int | None = None
-    stated_in: str = "its header"
-    borders: Borders | None = None
-
-
 Ends = Callable[[], Iterator[Array]]
 """Yields the ends of all documents in blocks, int64, as positions in the token file; the last is the number of ids."""
 
 
 class MappedFormat(TokenFileFormat):
-    """A format whose ids are one array; by default without a header, and with a document index beside the file.
-
-    Attributes
-    ----------
-    states_dtype : bool
-        Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
-    """
+    """A format whose ids are one array; by default without a header, and with a document index beside the file."""
 
     states_dtype = True
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:
-        """Read what a file contains besides ids.
-
-        Parameters
-        ----------
-        path : Path
-        size : int
-            Of the file, in bytes.
-        dtype : str, optional
-            That of the description, or the one that was given.
-
-        Raises
-        ------
-        TokenFileError
-        """
+    def map(self, path: Path, dtype: str | None) -> Array:
+        """Return the ids, mapped into memory, after checks of what precedes them; parameters and errors are those of `read`."""
         raise NotImplementedError
 
     def header(self, fields: Description) -> bytes:  # noqa: ARG002
@@ -315,20 +275,10 @@ class MappedFormat(TokenFileFormat):
         exists = index.exists() if fields is None else fields.documents is not None
         return read_document_index(index, n_tokens) if exists else None
 
-    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:
+    def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:
         """Return an open token file."""
-        known = dtype if fields is None else fields.dtype
-        found = self.layout(path, size, known)
-        wanted = dtype if self.states_dtype else known
-        if wanted not in (None, found.dtype.name):
-            raise TokenFileError(
-                f"`{path}` contains ids of {found.dtype.name} according to {found.stated_in}; expected {wanted}: omit the dtype"
-            )
-        ids = map_ids(path, size, found.dtype, offset=found.position)
-        if found.n_tokens is not None:
-            MappedTokens(path, ids).check({"n_tokens": found.n_tokens}, found.stated_in)
-        borders = self.find_borders(path, fields, int(ids.size)) if found.borders is None else found.borders
-        return MappedTokens(path, ids, fields, borders)
+        ids = self.map(path, dtype)
+        return MappedTokens(path, ids, fields, self.find_borders(path, fields, int(ids.size)))
 
     def write_others(self, path: Path, fields: Description, ends: Path) -> None:
         """Write the files of a token file of a job except that with the ids, and flush them to disk.

@@ -24,9 +24,9 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_file
-from bpejit.tokenfiles.base import Ends, FileLayout, MappedFormat, choose_dtype
+from bpejit.tokenfiles.base import Ends, MappedFormat, choose_dtype
 from bpejit.tokenfiles.description import ALL_DTYPES, DTYPES, Description, Dtypes
-from bpejit.tokenfiles.mapping import Borders, Output, map_ids, regular_size
+from bpejit.tokenfiles.mapping import Borders, MappedTokens, Output, map_ids
 
 _MAGIC = b"MMIDIDX\x00\x00"
 
@@ -73,10 +73,10 @@ class MegatronFormat(MappedFormat):
             return choose_dtype({name: self.dtypes[name] for name in ("int32", "int64")}, "auto", vocab_size)
         return super().choose_dtype(dtype, vocab_size)
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
-        """Read the index."""
-        borders = SequenceIndex(idx_path(path), size)
-        return FileLayout(borders.dtype, stated_in=f"`{borders.path}`", borders=borders)
+    def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
+        """Return an open token file."""
+        index = SequenceIndex(idx_path(path), path.stat().st_size)
+        return MappedTokens(path, map_ids(path, index.dtype), fields, index)
 
     def main_file(self, path: StrPath) -> Path:
         """Return the file with the ids."""
@@ -131,7 +131,6 @@ class SequenceIndex(Borders):
     """
 
     def __init__(self, path: Path, n_bytes: int) -> None:
-        size = regular_size(path)
         self.path = path
         header = read_file(path, error=TokenFileError, what="index of a token file", most=_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_MAGIC):
@@ -140,14 +139,15 @@ class SequenceIndex(Borders):
         names = {number: name for name, number in _CODES.items()}
         if version != 1 or code not in names:
             raise self._no_index(f"has version {version} and the dtype code {code}", f"version 1 and one of {names}")
+        size = path.stat().st_size
         lengths = _HEADER.size + 12 * n_sequences + 8 * n_documents
         if n_documents < 1 or size not in (lengths, lengths + n_sequences):  # modes of images follow in some files
             raise self._no_index(f"has {size} bytes", f"{lengths} for {n_sequences} sequences")
         self.dtype = ALL_DTYPES[names[code]]
         super().__init__(path, n_bytes // self.dtype.itemsize)
         self._n_bytes = n_bytes
-        data = np.asarray(map_ids(path, lengths, np.dtype(np.uint8)))  # no memmap, whose slices take longer
-        parts = np.split(data[_HEADER.size :], [4 * n_sequences, 12 * n_sequences])
+        data = np.asarray(map_ids(path, np.dtype(np.uint8)))  # no memmap, whose slices take longer
+        parts = np.split(data[_HEADER.size : lengths], [4 * n_sequences, 12 * n_sequences])
         self._lengths = parts[0].view(_LENGTH)
         self._positions = parts[1].view(_NUMBER)
         self._documents = parts[2].view(_NUMBER)
@@ -220,8 +220,8 @@ class DatatroveFormat(MappedFormat):
     stores_documents = True
     states_dtype = False
 
-    def layout(self, path: Path, size: int, dtype: str | None) -> FileLayout:  # noqa: ARG002
-        """Read the metadata; without them, the dtype has to be known."""
+    def map(self, path: Path, dtype: str | None) -> Array:
+        """Return the ids, after a look at the metadata; without them, the dtype has to be known."""
         metadata = _metadata_path(path)
         stored, n_tokens = _read_metadata(path)
         if stored is None and dtype is None:
@@ -229,7 +229,14 @@ class DatatroveFormat(MappedFormat):
                 f"the dtype of `{path}` is not known: there is no `{metadata}`; expected that file or the dtype: pass "
                 '`dtype="uint16"` or `dtype="uint32"`'
             )
-        return FileLayout(DTYPES[stored or dtype or ""], 0, n_tokens, f"`{metadata}`")
+        if None not in (stored, dtype) and stored != dtype:
+            raise TokenFileError(
+                f"`{path}` contains ids of {stored} according to `{metadata}`; expected {dtype}: omit the dtype"
+            )
+        ids = map_ids(path, DTYPES[stored or dtype or ""])
+        if n_tokens is not None:
+            MappedTokens(path, ids).check({"n_tokens": n_tokens}, f"`{metadata}`")
+        return ids
 
     def border_files(self, path: StrPath) -> list[Path]:
         """Return the index and the metadata."""
@@ -248,7 +255,7 @@ class DatatroveFormat(MappedFormat):
         index = _ends_path(path)
         if fields is None and not index.exists():
             return None
-        ends = np.asarray(map_ids(index, regular_size(index), _END))
+        ends = np.asarray(map_ids(index, _END))
         borders = Borders(index, n_tokens, ends)
         last = int(ends[-1]) if ends.size else 0
         if last != n_tokens:

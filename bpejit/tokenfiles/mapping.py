@@ -8,7 +8,6 @@ the last one the number of ids. `numpy.load(path, mmap_mode="r")` reads it. The 
 from __future__ import annotations
 
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,56 +19,41 @@ import numpy.typing as npt
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error
-from bpejit.tokenfiles.description import END_DTYPE
+from bpejit.tokenfiles.description import END_DTYPE, Description
+from bpejit.tokenfiles.readers import BLOCK_TOKENS, TokenReader, from_zero
 
 
-def regular_size(path: Path) -> int:
-    """Return the size of a token file.
-
-    Raises
-    ------
-    TokenFileError
-        If it cannot be read, or is not a regular file.
-    """
+def check_regular(path: Path) -> None:
+    """Raise TokenFileError if a token file cannot be read, or is not a regular file."""
     try:
-        status = path.stat()
-        regular = stat.S_ISREG(status.st_mode)
-        if regular or stat.S_ISDIR(status.st_mode):
+        if path.is_file() or not path.exists() or path.is_dir():
             path.open("rb").close()  # raises now, not later, if the file cannot be read
+            return
     except OSError as cause:
         raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-    if not regular:
-        raise TokenFileError(f"`{path}` is a device or a pipe; expected a regular file: write the ids to a file first")
-    return status.st_size
+    raise TokenFileError(f"`{path}` is a device or a pipe; expected a regular file: write the ids to a file first")
 
 
-def map_ids(path: Path, size: int, dtype: np.dtype[Any], *, offset: int = 0) -> npt.NDArray[Any]:
-    """Return the ids of a file of `size` bytes from the byte `offset` on, mapped into memory, read-only.
+def map_ids(path: Path, dtype: np.dtype[Any], *, offset: int = 0) -> npt.NDArray[Any]:
+    """Return the ids of a file from the byte `offset` on, mapped into memory, read-only.
 
     Raises
     ------
     TokenFileError
         If the file cannot be read, or the size is not that of whole ids.
     """
-    size -= offset
-    if size % dtype.itemsize:
-        raise TokenFileError(
-            f"`{path}` has {size} bytes{' of ids' if offset else ''}, which is not a multiple of {dtype.itemsize}, the size of "
-            f"{dtype.name}; expected whole ids; the file was truncated or has another dtype: copy it again, or check the dtype"
-        )
-    if size == 0:  # an empty file cannot be mapped
-        empty = np.empty(0, dtype)
-        empty.flags.writeable = False
-        return empty
     try:
-        return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(size // dtype.itemsize,))
+        size = path.stat().st_size - offset
+        if size % dtype.itemsize == 0:
+            ids = np.memmap(path, dtype, "r", offset, size // dtype.itemsize) if size else np.empty(0, dtype)
+            ids.flags.writeable = False
+            return ids
     except OSError as cause:
         raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-    except ValueError as cause:
-        raise TokenFileError(
-            f"`{path}` became shorter than {offset + size} bytes while it was opened ({cause}); expected a file that does not "
-            "change: open it when it is complete"
-        ) from cause
+    raise TokenFileError(
+        f"`{path}` has {size} bytes{' of ids' if offset else ''}, which is not a multiple of {dtype.itemsize}, the size of "
+        f"{dtype.name}; expected whole ids; the file was truncated or has another dtype: copy it again, or check the dtype"
+    )
 
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -233,3 +217,84 @@ def read_document_index(path: Path, n_tokens: int) -> Borders:
     if first != 0 or last != n_tokens:
         raise borders.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
     return borders
+
+
+class MappedTokens(TokenReader):
+    """An open token file whose ids are one array.
+
+    Parameters
+    ----------
+    path : Path
+        The file that contains the ids.
+    ids : integers [n_tokens]
+        Mapped into memory, or read from text; read-only.
+    description : Description, optional
+        The content of the description; None if there is none.
+    borders : Borders, optional
+        The borders of documents; None if they are not stored.
+    """
+
+    def __init__(
+        self, path: Path, ids: npt.NDArray[Any], description: Description | None = None, borders: Borders | None = None
+    ) -> None:
+        self.path = path
+        self.description = description
+        self.dtype = str(ids.dtype.name)
+        self.borders = borders
+        self._ids = ids
+        self._rows = None if borders is None else np.array([0, len(borders)])
+
+    def _part_sizes(self) -> list[int]:
+        return [int(self._ids.size)]
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """All ids, mapped into memory."""
+        return self._ids
+
+    def _slice(self, index: slice) -> Array:
+        part: Array = self._ids[index]
+        return part
+
+    def document(self, number: int) -> Array:
+        """Return the ids of a document."""
+        if self.borders is None:
+            raise TokenFileError(
+                f"`{self.path}` does not contain the borders of documents: there is no `{document_index_path(self.path)}`; "
+                "expected that file: encode the text again with `document_index=True`"
+            )
+        start, end = self.borders.span(from_zero(number, len(self.borders), "document", "n_documents"))
+        part: Array = self._ids[start:end]
+        return part
+
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids. They are read, since pages of a mapping count as memory of the process until the system needs them."""
+        starts = range(0, self.n_tokens, size)
+        if not isinstance(self._ids, np.memmap):  # they are in memory
+            yield from (self._ids[start : start + size] for start in starts)
+            return
+        offset = self._ids.offset
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                for start in starts:
+                    ids = np.fromfile(file, self._ids.dtype, min(size, self.n_tokens - start))
+                    if ids.size < min(size, self.n_tokens - start):
+                        raise TokenFileError(
+                            f"`{self.path}` ends after {file.seek(0, os.SEEK_END)} bytes; expected "
+                            f"{offset + self._ids.nbytes}, its size when it was opened: do not change the file while it is read"
+                        )
+                    yield ids
+        except OSError as cause:
+            raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
+
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield all ids, in arrays each with the ends of the documents that end in it."""
+        done = 0
+        ends = None if self.borders is None else EndReader(self.borders.blocks())
+        for ids in self.stored_blocks(size):
+            # A document that ends where a block ends belongs to that block.
+            yield ids, None if ends is None else ends.up_to(done + ids.size) - done
+            done += ids.size
+        if ends is not None and done == 0:  # an empty file with empty documents
+            yield np.empty(0, self._ids.dtype), ends.up_to(0)

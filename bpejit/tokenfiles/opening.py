@@ -20,7 +20,7 @@ from bpejit.storage.files import StrPath, parse_json, read_file
 from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, is_device, is_standard_output, job_folder
 from bpejit.tokenfiles import DEFAULT_FORMAT, format_names, load_format
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.readers import TokenPaths, TokenReader, TokenSource
+from bpejit.tokenfiles.readers import JoinedTokens, TokenPaths, TokenReader, TokenSource
 
 if TYPE_CHECKING:
     from bpejit.storage.arrow_columns import ColumnRows
@@ -90,8 +90,6 @@ def open_tokens(
     files = find_token_files(path, format)
     if len(files) == 1:
         return files[0].open(**expected)
-    from bpejit.tokenfiles.list_readers import JoinedTokens  # not at the top: most token files are one
-
     named = path if isinstance(path, (str, os.PathLike)) else files[0].path
     return JoinedTokens(Path(named), len(files), lambda number: files[number].open(**expected))
 

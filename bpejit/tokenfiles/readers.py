@@ -1,4 +1,4 @@
-"""Open token files: those whose ids are one array, and what all have in common."""
+"""Open token files: what all have in common, and several as one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,7 +19,6 @@ from bpejit.errors import TokenFileError
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.description import ALL_DTYPES, END_DTYPE, Description, description_path
-from bpejit.tokenfiles.mapping import Borders, EndReader, document_index_path
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
@@ -165,7 +164,7 @@ class TokenReader:
         """Return one id, or a read-only array of consecutive ids."""
         if isinstance(index, slice):
             return self._slice(index)
-        number = _from_zero(index, self.n_tokens, "id at", "n_tokens")
+        number = from_zero(index, self.n_tokens, "id at", "n_tokens")
         return int(self._slice(slice(number, number + 1))[0])
 
     def _slice(self, index: slice) -> Array:
@@ -199,7 +198,7 @@ class TokenReader:
         if self._rows is None:  # which is the error of a part
             without = next(part for part in self._parts() if part.n_documents is None)
             return without.document(number)
-        number = _from_zero(number, int(self._rows[-1]), "document", "n_documents")
+        number = from_zero(number, int(self._rows[-1]), "document", "n_documents")
         part = int(np.searchsorted(self._rows, number, side="right")) - 1
         return self._part(part).document(number - int(self._rows[part]))
 
@@ -226,7 +225,7 @@ class TokenReader:
         return self.document_blocks()
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
+        """Yield all ids like `blocks`, but without a conversion."""
         for part in self._parts():
             yield from part.stored_blocks(size)
 
@@ -294,13 +293,6 @@ class TokenReader:
             if found != wanted and (name != "n_documents" or None not in (found, wanted)):
                 raise TokenFileError(f"`{self.path}`: {name} is {found}; expected {wanted}, as in {source}: {action}")
 
-    def _check_description(self) -> None:
-        """Compare dtype and numbers with the description."""
-        fields = self.description
-        if fields is not None:
-            expected = {"dtype": fields.dtype, "n_tokens": fields.tokens, "n_documents": fields.documents}
-            self.check(expected, f"`{description_path(self.path)}`")
-
 
 TokenSource = TokenReader | TokenStream
 """Token ids that are read in order, by `blocks`."""
@@ -310,7 +302,7 @@ TokenPaths = StrPath | Sequence[StrPath]
 """A token file, a glob, the manifest of a job, or a list of these."""
 
 
-def _from_zero(number: int, n: int, what: str, name: str) -> int:
+def from_zero(number: int, n: int, what: str, name: str) -> int:
     """Return the number of one of `n` items from 0 up; negative numbers count from the end."""
     number = operator.index(number)
     if not -n <= number < n:
@@ -335,92 +327,73 @@ def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
     return ids.astype(np.uint32)
 
 
-class MappedTokens(TokenReader):
-    """An open token file whose ids are one array.
+_MOST_OPEN = 64
+"""Files that are open at a time: each has up to three mappings, with a file descriptor for each."""
+
+
+class JoinedTokens(TokenReader):
+    """Several token files as one sequence. Only `_MOST_OPEN` of them are open at a time.
 
     Parameters
     ----------
     path : Path
-        The file that contains the ids.
-    ids : integers [n_tokens]
-        Mapped into memory, or read from text; read-only.
-    description : Description, optional
-        The content of the description; None if there is none.
-    borders : Borders, optional
-        The borders of documents; None if they are not stored.
+        What names the files, for messages.
+    n_files : int
+    open_file : callable
+        Opens a file by its number.
 
     Raises
     ------
     TokenFileError
-        If the dtype, the number of ids or the number of documents differs from the description.
+        If a file cannot be opened, or its format, dtype or tokenizer is not that of the first one.
     """
 
-    def __init__(
-        self, path: Path, ids: npt.NDArray[Any], description: Description | None = None, borders: Borders | None = None
-    ) -> None:
-        self.path = path
-        self.description = description
-        self.dtype = str(ids.dtype.name)
-        self.borders = borders
-        self._ids = ids
-        self._rows = None if borders is None else np.array([0, len(borders)])
-        self._check_description()
+    description = None
 
-    def _part_sizes(self) -> list[int]:
-        return [int(self._ids.size)]
+    def __init__(self, path: Path, n_files: int, open_file: Callable[[int], TokenReader]) -> None:
+        self.path = path
+        self._open = lru_cache(_MOST_OPEN)(open_file)
+        first = self._part(0)
+        self.dtype, self.format = first.dtype, first.format
+        names = ["format", "dtype", "tokenizer_sha256"]
+        if first.tokenizer_sha256 is not None:
+            names.append("vocab_size")
+        same = {name: getattr(first, name) for name in names}
+        self._files: list[tuple[Path, Description | None]] = []
+        counts: list[int | None] = []
+        for part in map(self._part, range(n_files)):
+            part.check(
+                same, f"`{first.path}`", "convert it with `bpejit tokens convert`, encode the text again, or leave it out"
+            )
+            self.other_columns = list(dict.fromkeys([*self.other_columns, *part.other_columns]))
+            self._files += part.files
+            counts.append(part.n_documents)
+        self._n_parts = n_files
+        self._rows = None if None in counts else np.cumsum([0, *(count or 0 for count in counts)], dtype=np.int64)
+
+    def _part(self, number: int) -> TokenReader:
+        return self._open(number)
 
     @property
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids, mapped into memory."""
-        return self._ids
+    def files(self) -> Sequence[tuple[Path, Description | None]]:
+        """The main files, in order, each with its description."""
+        return self._files
 
-    def _slice(self, index: slice) -> Array:
-        part: Array = self._ids[index]
-        return part
+    def _part_sizes(self) -> list[int]:
+        return [
+            self._part(number).n_tokens if description is None else description.tokens
+            for number, (_, description) in enumerate(self._files)
+        ]
 
-    def document(self, number: int) -> Array:
-        """Return the ids of a document."""
-        if self.borders is None:
-            raise TokenFileError(
-                f"`{self.path}` does not contain the borders of documents: there is no `{document_index_path(self.path)}`; "
-                "expected that file: encode the text again with `document_index=True`"
-            )
-        start, end = self.borders.span(_from_zero(number, len(self.borders), "document", "n_documents"))
-        part: Array = self._ids[start:end]
-        return part
-
-    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids, in arrays that are valid until the next one."""
-        if not isinstance(self._ids, np.memmap):  # they were read from text
-            yield from (self._ids[start : start + size] for start in range(0, self.n_tokens, size))
-            return
-        # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
-        item = self._ids.dtype.itemsize
-        offset = self._ids.offset
-        try:
-            with self.path.open("rb") as file:
-                file.seek(offset)
-                buffer = np.empty(min(size, self.n_tokens) * item, np.uint8).data
-                for start in range(0, self.n_tokens, size):
-                    data = buffer[: min(size, self.n_tokens - start) * item]
-                    n_bytes = file.readinto(data)
-                    if n_bytes != data.nbytes:
-                        raise TokenFileError(
-                            f"`{self.path}` ends after {offset + start * item + n_bytes} bytes; expected "
-                            f"{offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
-                            "it is read"
-                        )
-                    yield np.frombuffer(data, self._ids.dtype)
-        except OSError as cause:
-            raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
-
-    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
-        """Yield all ids as new arrays, each with the ends of the documents that end in it."""
+    @showing_progress
+    def verify(self, *, progress: Progress | bool | None = None) -> None:
+        """Verify all files."""
+        report = arguments.progress(progress)
         done = 0
-        ends = None if self.borders is None else EndReader(self.borders.blocks())
-        for ids in self.stored_blocks(size):
-            # A document that ends where a block ends belongs to that block.
-            yield ids.copy(), None if ends is None else ends.up_to(done + ids.size) - done
-            done += ids.size
-        if ends is not None and done == 0:  # an empty file with empty documents
-            yield np.empty(0, self._ids.dtype), ends.up_to(0)
+        for part in self._parts():
+
+            def part_report(stage: str, n: int, _: int | None, unit: str, before: int = done) -> None:
+                report(stage, before + n, self.n_tokens, unit)
+
+            part.verify(progress=part_report)
+            done += part.n_tokens

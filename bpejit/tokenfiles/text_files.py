@@ -14,8 +14,8 @@ from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import DTYPES, Description, Dtypes
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapping import Borders
-from bpejit.tokenfiles.readers import MappedTokens, TokenStream
+from bpejit.tokenfiles.mapping import Borders, MappedTokens
+from bpejit.tokenfiles.readers import TokenStream
 
 _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
@@ -61,7 +61,7 @@ class TextFormat(TokenFileFormat):
     streams = True
     writer_type = TextWriter
 
-    def read(self, path: Path, size: int, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
+    def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
         """Return an open token file, whose ids are read into memory."""
         ids: list[Array] = [np.empty(0, DTYPES[_DTYPE])]
         ends: list[Array] = [np.empty(0, np.int64)]

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_512,
-    "package lines of code": 43_567,
-    "package tokens": 426_228,
+    "package lines": 71_383,
+    "package lines of code": 43_514,
+    "package tokens": 425_776,
     "tokens in a line of code": 9.78,
-    "package modules": 321,
+    "package modules": 320,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

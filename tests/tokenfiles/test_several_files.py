@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from bpejit import convert_tokens, open_tokens
 from bpejit.errors import ArgumentTypeError, BpejitWarning, TokenFileError
-from bpejit.tokenfiles import format_names, list_readers, load_format
+from bpejit.tokenfiles import format_names, load_format, readers
 from bpejit.tokenfiles.opening import find_token_files
 from bpejit.tokenfiles.readers import TokenReader
 
@@ -84,7 +84,7 @@ def test_several_files_are_the_concatenation(
         patch.setattr("os.fdatasync", lambda _: None)
         paths = write_parts(folder, name, parts)
         write_documents(single, [document for part in parts for document in part], name=name)
-        patch.setattr(list_readers, "_MOST_OPEN", open_files)
+        patch.setattr(readers, "_MOST_OPEN", open_files)
         joined = open_tokens(paths)
         assert joined.ids_sha256 is None
         check_equal(joined, open_tokens(single), indices, size)
@@ -144,7 +144,7 @@ def test_verify_names_the_damaged_file_and_tells_progress(tmp_path: Path) -> Non
 
 
 def test_a_file_that_changes_while_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_readers, "_MOST_OPEN", 1)
+    monkeypatch.setattr(readers, "_MOST_OPEN", 1)
     paths = write_parts(tmp_path, "bin", [[[1, 2, 3]], [[4, 5]]])
     joined = open_tokens(paths)
     assert joined[2:4].tolist() == [3, 4]
