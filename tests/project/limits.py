@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_383,
-    "package lines of code": 43_514,
-    "package tokens": 425_776,
+    "package lines": 71_243,
+    "package lines of code": 43_424,
+    "package tokens": 424_844,
     "tokens in a line of code": 9.78,
-    "package modules": 320,
+    "package modules": 319,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

@@ -2,6 +2,6 @@
 
 - `problems`: the interface for users, and what it does; `problem_declaration`, `problem_files`: what a problem is
 - `sample_sources`, `sample_reading`: samples; `vocabularies`: their ids
-- `generation_job`: the job, whose parts have records; `dataset_outputs`: its outputs, the shuffled shards
+- `generation_job`: the job, whose parts have records, and its outputs, the shuffled shards
 - `published_functions`: functions of Tensor2Tensor that read files, encode samples and write examples
 """

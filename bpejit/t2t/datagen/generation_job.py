@@ -1,12 +1,14 @@
-"""The generation of a data set as a kind of job: samples are encoded in workers, and become records, packed if asked for.
+"""The generation of a data set as a kind of job, and the data set as its outputs.
 
-The ids of a feature are one array for all samples; the id of the end of a sentence follows those of each. A part writes the
-records into shards that are not shuffled yet.
+Samples are encoded in workers, and become records, packed if asked for: the ids of a feature are one array for all samples, and
+the id of the end of a sentence follows those of each. A part writes the records into shards that are not shuffled yet; at the
+end, each shard is shuffled by itself, from the unshuffled shards of all parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -15,97 +17,48 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, padded_text, random_numbers
+from bpejit.arrays import Array, random_numbers, ranges_of, starts_of
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader, Skipped
 from bpejit.corpus.fingerprints import checksum
-from bpejit.encoding.codec import Codec, warm_encoding
-from bpejit.engines import FunctionJob, Job
+from bpejit.encoding.codec import warm_encoding
+from bpejit.engines import AUTO, Engine, FunctionJob, Job, make_engine
 from bpejit.errors import CorpusError, OptionError
-from bpejit.jobs.job_folder import Fields, GrowingFile
+from bpejit.jobs.job_folder import FINAL, Fields, GrowingFile, damaged, part_folder
 from bpejit.jobs.job_plan import JobPlan, PartSink
+from bpejit.jobs.job_records import CompleteParts, FilePairs, JobOutputs, finished_manifest, listed_outputs
+from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.kernels.constants import WARMING_TEXT
+from bpejit.progress_bar import Progress
+from bpejit.storage.files import file_sha256, replacing
 from bpejit.t2t.array_packing import pack_example_arrays
-from bpejit.t2t.datagen.dataset_outputs import DatasetOutputs
-from bpejit.t2t.datagen.sample_reading import LABEL, FeatureTexts, SampleBlock, SampleChunk, gather_sequences, pack_numbers
+from bpejit.t2t.datagen.problem_declaration import shard_name
+from bpejit.t2t.datagen.sample_reading import LABEL, SampleBlock, SampleChunk, all_skipped
 from bpejit.t2t.datagen.sample_sources import SampleChunker
+from bpejit.t2t.datagen.vocabularies import FeatureVocabulary, pack_numbers
 from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
+from bpejit.t2t.record_formats.registry import load_record_format
+from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
-from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, unknown_label
-from bpejit.t2t.tfrecords import order_records
-
-Place = Callable[[int], str]
+from bpejit.t2t.tfrecords import order_records, read_record_blocks
 
 
-@dataclass(frozen=True)
-class FeatureVocabulary:
-    """What a feature is encoded with; it is sent to other processes.
+def gather_sequences(ids: Array, starts: Array, order: Array) -> Lists:
+    """Return some of several sequences, in the given order.
 
     Parameters
     ----------
-    sha256 : str
-        Hash that identifies it, or a name.
-    vocab_size : int
-        Number of ids, reserved ones included.
-    encode : callable
-        `encode(texts, place)` returns the ids of texts; `place(i)` describes where text i is, for messages. Several threads may
-        call it.
+    ids : [n]
+        The sequences, adjacent.
+    starts : int64 [sequences + 1]
+    order : int64 [m]
+
+    Returns
+    -------
+    ids : [total]
+    starts : int64 [m + 1]
     """
-
-    sha256: str
-    vocab_size: int
-    encode: Callable[[FeatureTexts, Place], Lists]
-
-
-def encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Lists:
-    """Return the ids of texts as subwords."""
-    if not texts.are_lines:  # the kernels take a line break for the end of a text
-        return encode_one_by_one(encoder, texts, place)
-    blocks = list(encoder.encode_lines(texts.lines, append_eos=True))
-    ids = np.concatenate([np.zeros(0, np.uint32), *blocks])
-    return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
-
-
-def encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Lists:
-    """Return the ids of texts, by a tokenizer with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
-    data, ends = texts.adjacent()
-    text, _size = padded_text(data)
-    with codec.workspace() as workspace:
-        return _with_ends(*codec.encoder.encode_block(text, ends, workspace, specials=False))
-
-
-def encode_bytes(texts: FeatureTexts, _: Place) -> Lists:
-    """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
-    data, ends = texts.adjacent()
-    numbers = np.frombuffer(data, np.uint8).astype(np.uint32)
-    return _with_ends(numbers + np.uint32(NUM_RESERVED_TOKENS), ends)
-
-
-def _with_ends(ids: Array, ends: Array) -> Lists:
-    """Return the ids of texts, which end at `ends`, with the end of a sentence after each."""
-    return np.insert(ids, ends, EOS_ID), np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
-
-
-def encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Lists:
-    """Return the ids of texts, by any encoder with a method `encode` that returns the ids of a text."""
-    rows: list[list[int]] = []
-    try:
-        rows.extend([*encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts.texts())
-    except CorpusError as cause:
-        message = str(cause).replace("`replace_oov=`", "`oov_token`")  # the key of a problem
-        raise CorpusError(f"{place(len(rows))}: {message}") from cause
-    return pack_numbers(rows)
-
-
-def encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Lists:
-    """Return class labels as their index, without an end."""
-    index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(labels)}
-    listed = texts.texts()
-    try:
-        found = [index_of[text] for text in listed]
-    except KeyError:
-        at = next(index for index, text in enumerate(listed) if text not in index_of)
-        raise unknown_label(listed[at].decode("utf-8", "replace"), labels, f"{place(at)}: ") from None
-    return np.array(found, np.int64), np.arange(len(found) + 1)
+    lengths = np.diff(starts)[order]
+    return ids[ranges_of(starts[:-1][order], lengths)], starts_of(lengths)
 
 
 def pack_features(features: Examples, packed_length: int, spacing: int) -> dict[str, Lists]:
@@ -172,11 +125,12 @@ def generate_records(
 ) -> GeneratedChunk:
     """Encode samples as records, with the vocabulary of each feature; `job` is what was asked for, as in a manifest."""
     block = chunk.read(reader)
-    features = dict(block.ready)
+    features = {name: pack_numbers(rows) for name, rows in block.numbers.items()}
     n_bytes = 0
     for name, given in block.texts.items():
-        texts = given.prefixed(job["prefixes"].get(name, "").encode())
-        n_bytes += len(texts.lines)
+        prefix = job["prefixes"].get(name, "").encode()
+        texts = [prefix + text for text in given] if prefix else given
+        n_bytes += sum(map(len, texts)) + len(texts)
         features["targets" if name == LABEL else name] = vocabularies[name].encode(texts, block.place)
     n_samples = next(iter(features.values()))[1].size - 1
     n_ids = sum(int(starts[-1]) for _, starts in features.values())
@@ -205,10 +159,8 @@ def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int
 
 
 def _checksum(block: SampleBlock) -> bytes:
-    arrays: list[Array] = []
-    for texts in block.texts.values():
-        arrays += [np.frombuffer(texts.lines, np.uint8), texts.ends]
-    arrays += [array for pair in block.ready.values() for array in pair]
+    arrays: list[Array] = [np.frombuffer(b"\n".join(texts), np.uint8) for texts in block.texts.values()]
+    arrays += [array for rows in block.numbers.values() for array in pack_numbers(rows)]
     return checksum(*arrays, np.array([block.skipped.count]))
 
 
@@ -327,3 +279,170 @@ class ShardSink(PartSink):
 
     def close(self) -> None:
         """Do nothing: no shard stays open."""
+
+
+SHUFFLE_MEMORY = 1 << 30
+"""Memory for shuffling, of all workers together."""
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """A shard to shuffle.
+
+    Parameters
+    ----------
+    shard : int
+        Its index among the shards of all splits.
+    sources : tuple of (Path, str)
+        TFRecord files, which together contain its records, with their hashes; these are empty if this run has written them.
+    size : int
+        Bytes of its records.
+    target : Path
+        The file to write, which is complete if it exists.
+    """
+
+    shard: int
+    sources: tuple[tuple[Path, str], ...]
+    size: int
+    target: Path
+
+
+def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:
+    """Write a shard, unless an earlier run has written it. Return its index, and its size in bytes.
+
+    Parameters
+    ----------
+    job : dict
+        What was asked for, as in a manifest.
+    features : sequence of str
+        The names of the features of the examples.
+    max_memory : int
+        Bytes.
+    task : ShardTask
+    """
+    if task.target.exists():
+        return task.shard, task.target.stat().st_size
+    for path, sha256 in task.sources:
+        if sha256 and not (path.exists() and file_sha256(path) == sha256):
+            raise damaged(path, folder=path.parent)
+    paths = [path for path, _ in task.sources]
+    with replacing(task.target) as file:
+        writer = load_record_format(job["format"]).writer(file, features)
+        try:
+            if job["shuffled"]:
+                shuffle_records(paths, writer.write, seed=job["seed"], shard=task.shard, max_memory=max_memory)
+            else:
+                for path in paths:
+                    for data, starts in read_record_blocks(path):
+                        writer.write(data, starts)
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+    return task.shard, task.target.stat().st_size
+
+
+@dataclass(frozen=True)
+class DatasetOutputs(JobOutputs):
+    """The shards of a data set.
+
+    Parameters
+    ----------
+    out : Path
+        The folder, and the name with which the names of files begin.
+    splits : tuple of (str, int)
+        The name and the number of shards of each split.
+    suffix : str
+        End of the names of the shuffled shards.
+    """
+
+    splits: tuple[tuple[str, int], ...]
+    suffix: str = ""
+
+    @classmethod
+    def of_job(cls, out: Path, job: Fields) -> DatasetOutputs:
+        """Return the shards of what was asked for, as in a manifest."""
+        splits = tuple((str(split), int(shards)) for split, shards in job["splits"])
+        return cls(out, splits, load_record_format(job["format"]).suffix)
+
+    @property
+    def slots(self) -> list[tuple[str, int, int]]:
+        """The split, the index and the number of shards of each shard, in order."""
+        return [(split, shard, shards) for split, shards in self.splits for shard in range(shards)]
+
+    def first_files(self) -> list[Path]:
+        """Return the paths of the shuffled shards."""
+        return [self.out.with_name(shard_name(self.out.name, *slot, suffix=self.suffix)) for slot in self.slots]
+
+    def unshuffled(self) -> list[str]:
+        """Return the names of the shards while they are generated."""
+        return [shard_name(self.out.name, *slot, shuffled=False) for slot in self.slots]
+
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier data set with this name, without its manifest."""
+        listed = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
+        return [path for path in dict.fromkeys((*self.first_files(), *listed)) if os.path.lexists(path)]
+
+    def read_complete(self, fields: Fields) -> Finished | None:
+        """Return the shards that a manifest describes; None if one is missing, or the manifest is broken."""
+        paths = self.first_files()
+        totals = Totals.of_manifest(fields, tokens="ids", documents="examples")
+        if totals is None or not all(path.exists() for path in paths):
+            return None
+        return Finished(tuple(paths), self.manifest, totals)
+
+    def check_totals(self, job: Fields, totals: Totals) -> None:
+        """Raise CorpusError if there are no examples."""
+        if totals.documents:
+            return
+        if totals.skipped:
+            raise all_skipped(totals.skipped)
+        inputs = [entry["path"] for entry in job["inputs"]]
+        shown = ", ".join(f"`{path}`" for path in inputs[:3]) + (", ..." if len(inputs) > 3 else "") or "the problem"
+        raise CorpusError(f"there are no samples in {shown}; expected one or more: check the inputs")
+
+    def write_final(self, parts: CompleteParts, report: Progress, engine: Engine | None) -> tuple[FilePairs, Finished]:
+        """Shuffle the shards of the parts (see `JobOutputs`)."""
+        job, checkpoints = parts.job, parts.checkpoints
+        final = self.folder / FINAL
+        final.mkdir(exist_ok=True)
+        paths = self.first_files()
+        folders = [part_folder(self.folder, index, len(checkpoints)) for index in range(len(checkpoints))]
+        tasks: list[Any] = []
+        for shard, name in enumerate(self.unshuffled()):
+            hashes = ["" if parts.fresh else one["hashes"][shard] for one in checkpoints]
+            sources = tuple((folder / name, sha256) for folder, sha256 in zip(folders, hashes, strict=True))
+            tasks.append(ShardTask(shard, sources, sum(one["sizes"][shard] for one in checkpoints), final / paths[shard].name))
+        done, total = 0, sum(task.size for task in tasks)
+        engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
+        features = next((one["features"] for one in checkpoints if one["features"]), ())
+        max_memory = max(int(parts.begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
+        shuffling = FunctionJob(partial(shuffle_shard, job, features, max_memory))
+        sizes: dict[int, int] = {}
+        report("shuffle", 0, total, "bytes")
+        results: Any = engine.map_chunks(shuffling, iter(tasks))
+        with closing(results):
+            for shard, size in results:
+                sizes[shard] = size
+                done += tasks[shard].size
+                report("shuffle", done, total, "bytes")
+        written = final / self.manifest.name
+        with replacing(written) as file:
+            file.write(self.describe(parts, sizes))
+        pairs = [*zip([task.target for task in tasks], paths, strict=True), (written, self.manifest)]
+        return pairs, Finished(tuple(paths), self.manifest, parts.totals)
+
+    def describe(self, parts: CompleteParts, sizes: Mapping[int, int]) -> bytes:
+        """Return the content of the manifest, from all parts and the size of each shard."""
+        totals = parts.totals
+        sums = {"examples": totals.documents, "ids": totals.tokens, "bytes_read": totals.bytes, "skipped": totals.skipped.count}
+        outputs = [
+            {
+                "path": path.name,
+                "split": slot[0],
+                "examples": sum(one["records"][shard] for one in parts.checkpoints),
+                "bytes": sizes[shard],
+            }
+            for shard, (path, slot) in enumerate(zip(self.first_files(), self.slots, strict=True))
+        ]
+        return finished_manifest(parts.job, sums, outputs)

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.storage.files import StrPath
-from bpejit.t2t.datagen.sample_reading import LABEL, Layout, SampleChunk, pack_numbers, read_texts, texts_from_list
+from bpejit.t2t.datagen.sample_reading import LABEL, Layout, SampleChunk, read_texts
 from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.text_encoders import unknown_label
 
@@ -238,9 +238,9 @@ def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str
 
 
 def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: int) -> SampleChunk:
-    texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
-    ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
-    read = partial(read_texts, layout, texts, ready, f"problem {problem.name}", "sample", first)
+    texts = {name: [row[name] for row in rows] for name in layout.names}
+    numbers = {name: [row[name] for row in rows] for name in rows[0] if name not in texts}
+    read = partial(read_texts, layout, texts, numbers, f"problem {problem.name}", "sample", first)
     return SampleChunk(read, 0, texts)
 
 

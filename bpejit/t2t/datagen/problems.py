@@ -35,8 +35,7 @@ from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
 from bpejit.storage.outputs import InputFiles, creating_folder
 from bpejit.storage.remote import is_remote, local_path
-from bpejit.t2t.datagen.dataset_outputs import SHUFFLE_MEMORY, DatasetOutputs
-from bpejit.t2t.datagen.generation_job import DatasetPlan, FeatureVocabulary
+from bpejit.t2t.datagen.generation_job import SHUFFLE_MEMORY, DatasetOutputs, DatasetPlan
 from bpejit.t2t.datagen.problem_declaration import (
     DatasetSplit as DatasetSplit,
     Problem,
@@ -46,7 +45,13 @@ from bpejit.t2t.datagen.problem_declaration import (
 from bpejit.t2t.datagen.problem_files import FileProblem, read_settings
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
-from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
+from bpejit.t2t.datagen.vocabularies import (
+    FeatureVocabulary,
+    fetch_vocabularies,
+    find_vocabularies,
+    store_vocabularies,
+    vocabulary_names,
+)
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, RecordFormat, load_record_format
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Read samples in workers: chunks of lines, of fields in lines, of records and of texts in memory.
-
-The texts of one feature of many samples are lines: bytes without a Python object for each text.
-"""
+"""Read samples in workers: chunks of lines, of fields in lines, of records and of texts in memory."""
 
 from __future__ import annotations
 
@@ -9,115 +6,20 @@ import bisect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from types import MappingProxyType
-from typing import Any
+from itertools import compress
 
-import numpy as np
-
-from bpejit.arrays import Array, lengths_of, ranges_of, starts_of
-from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, Block, ChunkReader, Skipped, SkippedRecord
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
 from bpejit.corpus.input_streams import read_range
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
-from bpejit.t2t.example_arrays import Examples, Lists
 from bpejit.t2t.subword_files import strip_lines
 
-LINE_BREAK, TAB = 0x0A, 0x09
 
-
-@dataclass(frozen=True)
-class FeatureTexts:
-    """Texts, in order.
-
-    Parameters
-    ----------
-    lines : bytes
-        Each text, followed by a line break.
-    ends : int64 [texts]
-        The positions of these line breaks.
-    """
-
-    lines: bytes
-    ends: Array
-
-    def __len__(self) -> int:
-        return int(self.ends.size)
-
-    @property
-    def are_lines(self) -> bool:
-        """Whether no text contains a line break."""
-        # `bytes.count` takes four to six times as long.
-        return int(np.count_nonzero(np.frombuffer(self.lines, np.uint8) == LINE_BREAK)) == len(self)
-
-    def texts(self) -> list[bytes]:
-        """Return the texts as a list."""
-        found = self.lines.split(b"\n")[:-1]
-        if len(found) == len(self):
-            return found
-        ends = [-1, *self.ends.tolist()]
-        return [self.lines[before + 1 : end] for before, end in pairwise(ends)]
-
-    def adjacent(self) -> tuple[bytes, Array]:
-        """Return the texts without line breaks between them, and the end of each, as int64 [texts]."""
-        ends = self.ends
-        data = self.lines.replace(b"\n", b"")
-        if len(data) + len(self) != len(self.lines):
-            data = np.delete(np.frombuffer(self.lines, np.uint8), ends).tobytes()
-        return data, ends - np.arange(ends.size)
-
-    def is_empty(self) -> Array:
-        """Return which texts are empty, as bool [texts]."""
-        found: Array = np.diff(self.ends, prepend=-1) == 1
-        return found
-
-    def select(self, chosen: Array) -> FeatureTexts:
-        """Return some of the texts: those for which `chosen`, bool [texts], is true."""
-        lengths = np.diff(self.ends, prepend=-1)
-        lines = np.frombuffer(self.lines, np.uint8)[np.repeat(chosen, lengths)].tobytes()
-        return FeatureTexts(lines, np.cumsum(lengths[chosen]) - 1)
-
-    def divide(self, count: int) -> tuple[FeatureTexts, FeatureTexts]:
-        """Return the first `count` texts, and the others."""
-        cut = int(self.ends[count - 1]) + 1 if count else 0
-        rest = FeatureTexts(self.lines[cut:], self.ends[count:] - cut)
-        return FeatureTexts(self.lines[:cut], self.ends[:count]), rest
-
-    def prefixed(self, prefix: bytes) -> FeatureTexts:
-        """Return the texts with a prefix."""
-        return texts_from_list([prefix + text for text in self.texts()]) if prefix else self
-
-
-def texts_from_lines(lines: bytes) -> FeatureTexts:
-    """Return the texts in lines, each of which has a line break."""
-    return FeatureTexts(lines, line_ends(lines))
-
-
-def line_ends(data: bytes) -> Array:
-    """Return the positions of line breaks, as int64."""
-    return np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_BREAK)
-
-
-def texts_from_list(texts: Sequence[bytes]) -> FeatureTexts:
-    """Return texts that are given one by one."""
-    return FeatureTexts(b"".join([text + b"\n" for text in texts]), np.cumsum(lengths_of(texts) + 1) - 1)
-
-
-def texts_from_documents(data: bytes, ends: Array) -> FeatureTexts:
-    """Return texts that are adjacent; `ends`, int64 [texts], has the end of each."""
-    lines = np.insert(np.frombuffer(data, np.uint8), ends, LINE_BREAK).tobytes()
-    return FeatureTexts(lines, ends + np.arange(ends.size))
-
-
-def texts_of_block(block: Block) -> FeatureTexts:
-    """Return the documents of a block."""
-    return texts_from_documents(block.text[: block.cut].tobytes(), block.stops)
-
-
-def terminated(lines: bytes) -> bytes:
-    """Return lines, of which the last one may lack its line break, with one at the end of each."""
-    return lines if not lines or lines.endswith(b"\n") else lines + b"\n"
+def lines_of(data: bytes) -> list[bytes]:
+    """Return lines, of which the last one may lack its line break."""
+    lines = data.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 CHUNK_BYTES = 1 << 20
@@ -162,17 +64,18 @@ class SampleBlock:
 
     Parameters
     ----------
-    texts : dict of str to FeatureTexts
+    texts : dict of str to list of bytes
+        The features that are texts.
     place : callable
         `place(i)` describes where sample i is, for messages.
-    ready : dict of str to (Array, Array)
-        Features that are numbers already: int64 [n], and their starts, int64 [samples + 1].
+    numbers : dict of str to list of lists of int
+        The features that are numbers already.
     skipped : Skipped
     """
 
-    texts: dict[str, FeatureTexts]
+    texts: dict[str, list[bytes]]
     place: Callable[[int], str]
-    ready: Examples = field(default_factory=dict)
+    numbers: dict[str, list[list[int]]] = field(default_factory=dict)
     skipped: Skipped = NOTHING_SKIPPED
 
 
@@ -226,10 +129,10 @@ def read_line_ranges(
     return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]), tagged)
 
 
-def _segments(lines: FeatureTexts) -> FeatureTexts:
-    """Return the texts within `<seg ...>` and `</seg>`, and empty texts for other lines, which have other tags."""
-    found = (re.fullmatch(rb"<seg[^>]*>(.*)</seg>", line) for line in lines.texts())
-    return texts_from_list([segment[1].strip() if segment else b"" for segment in found])
+def _segment(line: bytes) -> bytes:
+    """Return the text within `<seg ...>` and `</seg>`, and an empty text for another line, which has other tags."""
+    found = re.fullmatch(rb"<seg[^>]*>(.*)</seg>", line)
+    return found[1].strip() if found else b""
 
 
 def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
@@ -240,47 +143,49 @@ def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int
 def _parse_lines(
     layout: Layout, blocks: Sequence[bytes], path: str, first_line: Callable[[], int], tagged: bool = False
 ) -> SampleBlock:
-    blocks = list(map(terminated, blocks))
     skips = _Skips(path, lambda index: f"line {first_line() + index}", layout)
-    if layout.form == TABBED:
-        texts, indices = _split_tabbed(blocks[0], layout, skips)
-    elif layout.form == RECORDS:
-        texts, indices = _parse_records(blocks[0], layout, skips)
+    if layout.form != LINES:
+        parse = _split_tabbed if layout.form == TABBED else _parse_records
+        columns, indices = parse(lines_of(blocks[0]), layout, skips)
     else:
-        texts = {name: texts_from_lines(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
-        indices = np.arange(len(texts[layout.names[0]]))
+        columns = [lines_of(strip_lines(block)) for block in blocks]
+        indices = list(range(len(columns[0])))
         if tagged:
-            texts = {name: _segments(some) for name, some in texts.items()}
-            chosen = ~np.logical_and.reduce([some.is_empty() for some in texts.values()])
-            indices = indices[chosen]
-            texts = {name: some.select(chosen) for name, some in texts.items()}
-    return skips.without_empty(texts, indices)
+            columns = [list(map(_segment, column)) for column in columns]
+            chosen = list(map(any, zip(*columns, strict=True)))
+            columns = [list(compress(column, chosen)) for column in columns]
+            indices = list(compress(indices, chosen))
+    return skips.without_empty(dict(zip(layout.names, columns, strict=True)), {}, indices)
 
 
 def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkReader) -> SampleBlock:
     """Return samples with a single text, which are the documents of a chunk of Parquet or Arrow."""
     block = chunk.read(reader)
-    (name,) = layout.names
-    texts = texts_of_block(block)
+    texts = block.documents()
     first = getattr(chunk, "first_row", None)
     known = first is not None and not block.skipped
     skips = _Skips(path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
-    found = skips.without_empty({name: texts}, np.arange(len(texts)))
+    found = skips.without_empty({layout.names[0]: texts}, {}, range(len(texts)))
     found.skipped = block.skipped + found.skipped
     return found
 
 
 def read_texts(
-    layout: Layout, texts: dict[str, FeatureTexts], ready: Examples, path: str, unit: str, first: int, _: ChunkReader
+    layout: Layout,
+    texts: dict[str, list[bytes]],
+    numbers: dict[str, list[list[int]]],
+    path: str,
+    unit: str,
+    first: int,
+    _: ChunkReader,
 ) -> SampleBlock:
     """Return samples in memory.
 
     Parameters
     ----------
     layout : Layout
-    texts : dict of str to FeatureTexts
-    ready : dict of str to (Array, Array)
-        Features that are numbers already.
+    texts, numbers : dict of str to lists
+        See `SampleBlock`.
     path : str
         What the samples were read from, for messages.
     unit : str
@@ -289,8 +194,7 @@ def read_texts(
         Number of the first sample, from 1.
     """
     skips = _Skips(path, lambda index: f"{unit} {first + index}", layout)
-    sizes = [*map(len, texts.values()), *(starts.size - 1 for _, starts in ready.values())]
-    return skips.without_empty(texts, np.arange(sizes[0]), ready)
+    return skips.without_empty(texts, numbers, range(len(next(iter(texts.values())))))
 
 
 def all_skipped(skipped: Skipped) -> CorpusError:
@@ -334,46 +238,39 @@ class _Skips:
         return SkippedRecord(self._path, self._place(index), reason)
 
     def without_empty(
-        self, texts: dict[str, FeatureTexts], indices: Array, ready: Examples = MappingProxyType({})
+        self, texts: dict[str, list[bytes]], numbers: dict[str, list[list[int]]], indices: Sequence[int]
     ) -> SampleBlock:
-        """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
-        empty = {name: some.is_empty() for name, some in texts.items()}
-        wrong = np.logical_or.reduce(list(empty.values()))
-        if wrong.any():
-            for at in np.flatnonzero(wrong).tolist():
-                names = [name for name in texts if empty[name][at]]
-                self.add(int(indices[at]), f"its {' and '.join(names)} {'is' if names == ['label'] else 'are'} empty")
-            texts = {name: some.select(~wrong) for name, some in texts.items()}
-            ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
-            indices = indices[~wrong]
+        """Return samples without those that have an empty text; `indices` has the index of each in the chunk."""
+        if not all(map(all, texts.values())):
+            chosen = list(map(all, zip(*texts.values(), strict=True)))
+            for at in [at for at, is_complete in enumerate(chosen) if not is_complete]:
+                names = [name for name, some in texts.items() if not some[at]]
+                self.add(indices[at], f"its {' and '.join(names)} {'is' if names == ['label'] else 'are'} empty")
+            texts = {name: list(compress(some, chosen)) for name, some in texts.items()}
+            numbers = {name: list(compress(some, chosen)) for name, some in numbers.items()}
+            indices = list(compress(indices, chosen))
         skipped = Skipped(self._count, tuple(self._record(*found) for found in self._first))
-        return SampleBlock(texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, skipped)
+        return SampleBlock(texts, lambda at: f"`{self._path}`, {self._place(indices[at])}", numbers, skipped)
 
 
-def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
+def _split_tabbed(lines: list[bytes], layout: Layout, skips: _Skips) -> tuple[list[list[bytes]], list[int]]:
     """Return the fields of lines, and the index of each line."""
-    rows = texts_from_lines(lines)
-    n_tabs = np.diff(np.searchsorted(np.flatnonzero(np.frombuffer(lines, np.uint8) == TAB), rows.ends), prepend=0)
     wanted = len(layout.names)
-    wrong = n_tabs != wanted - 1
-    if wrong.any():
-        places = np.flatnonzero(wrong).tolist()
-        for at, count, line in zip(places, (n_tabs[wrong] + 1).tolist(), rows.select(wrong).texts(), strict=True):
-            found = f"it has {count} field{'' if count == 1 else 's'} separated by tabs, not {wanted}"
-            skips.add(at, found if line.strip() else "it is empty")
-        rows = rows.select(~wrong)
-    fields = texts_from_lines(rows.lines.replace(b"\t", b"\n"))
-    column = np.arange(len(fields)) % wanted
-    columns = [strip_lines(fields.select(column == number).lines) for number in range(wanted)]
-    return dict(zip(layout.names, map(texts_from_lines, columns), strict=True)), np.flatnonzero(~wrong)
+    chosen = [line.count(b"\t") == wanted - 1 for line in lines]
+    for index in [index for index, is_right in enumerate(chosen) if not is_right]:
+        count = lines[index].count(b"\t") + 1
+        found = f"it has {count} field{'' if count == 1 else 's'} separated by tabs, not {wanted}"
+        skips.add(index, found if lines[index].strip() else "it is empty")
+    fields = lines_of(strip_lines(b"\n".join([*compress(lines, chosen), b""]).replace(b"\t", b"\n")))
+    return [fields[number::wanted] for number in range(wanted)], list(compress(range(len(lines)), chosen))
 
 
-def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
+def _parse_records(lines: list[bytes], layout: Layout, skips: _Skips) -> tuple[list[list[bytes]], list[int]]:
     """Return the fields of JSON lines, and the index of each line."""
     loads = find_parser()
     columns: list[list[bytes]] = [[] for _ in layout.fields]
     indices = []
-    for index, line in enumerate(lines.split(b"\n")[:-1]):
+    for index, line in enumerate(lines):
         try:
             record = loads(line)
             values = [look_up(record, name).encode() for name in layout.fields]
@@ -388,30 +285,4 @@ def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[st
         for column, value in zip(columns, values, strict=True):
             column.append(value)
         indices.append(index)
-    texts = {name: texts_from_list(column) for name, column in zip(layout.names, columns, strict=True)}
-    return texts, np.array(indices, np.int64)
-
-
-def gather_sequences(ids: Array, starts: Array, order: Array) -> Lists:
-    """Return some of several sequences, in the given order.
-
-    Parameters
-    ----------
-    ids : [n]
-        The sequences, adjacent.
-    starts : int64 [sequences + 1]
-    order : int64 [m]
-
-    Returns
-    -------
-    ids : [total]
-    starts : int64 [m + 1]
-    """
-    lengths = np.diff(starts)[order]
-    return ids[ranges_of(starts[:-1][order], lengths)], starts_of(lengths)
-
-
-def pack_numbers(rows: Sequence[Sequence[Any]]) -> Lists:
-    """Return sequences of whole numbers as one int64 array, and their starts."""
-    starts = starts_of(lengths_of(rows))
-    return np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1])), starts
+    return columns, indices

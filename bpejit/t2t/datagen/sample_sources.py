@@ -23,19 +23,17 @@ from bpejit.t2t.datagen.sample_reading import (
     LINES,
     RECORDS,
     TABBED,
-    FeatureTexts,
     Layout,
     SampleChunk,
-    line_ends,
+    lines_of,
     read_documents,
     read_line_ranges,
     read_lines_in_memory,
     read_texts,
-    texts_from_lines,
-    texts_from_list,
-    texts_of_block,
 )
 from bpejit.t2t.subword_files import strip_lines
+
+LINE_BREAK = 0x0A
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
@@ -167,13 +165,13 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
         If an input has fewer texts than another one, or a record without a text.
     """
     streams = [_texts(source, layout) for source in sources]
-    waiting: list[FeatureTexts] = [texts_from_list([]) for _ in streams]
+    waiting: list[list[bytes]] = [[] for _ in streams]
     unit = _unit_name(sources[0])
     first = 1
     n_read = 0
     while True:
         for at, stream in enumerate(streams):
-            while not len(waiting[at]):
+            while not waiting[at]:
                 found = next(stream, None)
                 if found is None:
                     break
@@ -182,16 +180,15 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
         count = min(map(len, waiting))
         if not count:
             break
-        texts = {}
-        for at, name in enumerate(layout.names):
-            texts[name], waiting[at] = waiting[at].divide(count)
+        texts = {name: some[:count] for name, some in zip(layout.names, waiting, strict=True)}
+        waiting = [some[count:] for some in waiting]
         read = partial(read_texts, layout, texts, {}, sources[0].path, unit, first)
         yield SampleChunk(read, n_read, texts)
         first += count
         n_read = 0
     for at, source in enumerate(sources):
-        if len(waiting[at]):
-            short = next(other for index, other in enumerate(sources) if not len(waiting[index]))
+        if waiting[at]:
+            short = next(other for index, other in enumerate(sources) if not waiting[index])
             raise ends_early(short.path, source.path, first - 1, _unit_name(source))
 
 
@@ -221,7 +218,7 @@ def _naming_keys() -> Iterator[None]:
         raise CorpusError(str(cause).replace("`text_column=`", keys)) from cause
 
 
-def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
+def _texts(source: Source, layout: Layout) -> Iterator[tuple[list[bytes], int]]:
     """Yield the texts of one feature, empty lines included, and the bytes read for each block."""
     reader = ChunkReader()
     with _naming_keys():
@@ -232,8 +229,8 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
                     f"{block.skipped.first[0]}; expected a text in each, since texts are paired by their number: add the text, "
                     "or remove the record and the text that it is paired with"
                 )
-            texts = texts_of_block(block)
-            yield texts_from_lines(strip_lines(texts.lines)) if source.input_format == TEXT else texts, block.n_read
+            texts = block.documents()
+            yield lines_of(strip_lines(b"\n".join([*texts, b""]))) if source.input_format == TEXT else texts, block.n_read
 
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
@@ -374,7 +371,7 @@ def _line_starts(source: Source) -> Iterator[tuple[int, Array]]:
     position, last = source.start, b"\n"
     with source.open() as file:
         while data := read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
-            starts = position + line_ends(data) + 1
+            starts = position + np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_BREAK) + 1
             position, last = position + len(data), data[-1:]
             yield position, starts
     if last != b"\n":

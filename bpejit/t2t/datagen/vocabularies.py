@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from bpejit.arrays import Array, lengths_of, starts_of
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
@@ -21,29 +25,92 @@ from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
-from bpejit.t2t.datagen.generation_job import (
-    FeatureVocabulary,
-    encode_by_codec,
-    encode_bytes,
-    encode_labels,
-    encode_one_by_one,
-    encode_subwords,
-)
 from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, text_of
-from bpejit.t2t.datagen.sample_reading import (
-    LABEL,
-    LINES,
-    FeatureTexts,
-    all_skipped,
-    terminated,
-    texts_from_lines,
-    texts_from_list,
-)
+from bpejit.t2t.datagen.sample_reading import LABEL, LINES, all_skipped, lines_of
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
+from bpejit.t2t.example_arrays import Lists
 from bpejit.t2t.subword_files import Sampler, build_vocabulary, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
-from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
+from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder, unknown_label
 from bpejit.training.train import train_from_iterator
+
+Place = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class FeatureVocabulary:
+    """What a feature is encoded with; it is sent to other processes.
+
+    Parameters
+    ----------
+    sha256 : str
+        Hash that identifies it, or a name.
+    vocab_size : int
+        Number of ids, reserved ones included.
+    encode : callable
+        `encode(texts, place)` returns the ids of texts; `place(i)` describes where text i is, for messages. Several threads may
+        call it.
+    """
+
+    sha256: str
+    vocab_size: int
+    encode: Callable[[list[bytes], Place], Lists]
+
+
+def encode_subwords(encoder: SubwordTextEncoder, texts: list[bytes], place: Place) -> Lists:
+    """Return the ids of texts as subwords."""
+    blocks = encoder.encode_lines(b"\n".join([*texts, b""]), append_eos=True)
+    ids = np.concatenate([np.zeros(0, np.uint32), *blocks])
+    ends = np.flatnonzero(ids == EOS_ID)
+    if ends.size != len(texts):  # the kernels take a line break in a text for its end
+        return encode_one_by_one(encoder, texts, place)
+    return ids, np.concatenate(([0], ends + 1))
+
+
+def encode_by_codec(codec: Codec, texts: list[bytes], _: Place) -> Lists:
+    """Return the ids of texts, by a tokenizer with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
+    with codec.workspace() as workspace:
+        batch = codec.encoder.encode_batch(texts, workspace, codec.encoder.splitter_for(frozenset()))
+    return _with_ends(batch.ids, batch.starts[1:])
+
+
+def encode_bytes(texts: list[bytes], _: Place) -> Lists:
+    """Return the bytes of texts, as `ByteTextEncoder` encodes them."""
+    numbers = np.frombuffer(b"".join(texts), np.uint8).astype(np.uint32)
+    return _with_ends(numbers + np.uint32(NUM_RESERVED_TOKENS), np.cumsum(lengths_of(texts)))
+
+
+def _with_ends(ids: Array, ends: Array) -> Lists:
+    """Return the ids of texts, which end at `ends`, with the end of a sentence after each."""
+    return np.insert(ids, ends, EOS_ID), np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
+
+
+def encode_one_by_one(encoder: Any, texts: list[bytes], place: Place) -> Lists:
+    """Return the ids of texts, by any encoder with a method `encode` that returns the ids of a text."""
+    rows: list[list[int]] = []
+    try:
+        rows.extend([*encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts)
+    except CorpusError as cause:
+        message = str(cause).replace("`replace_oov=`", "`oov_token`")  # the key of a problem
+        raise CorpusError(f"{place(len(rows))}: {message}") from cause
+    return pack_numbers(rows)
+
+
+def encode_labels(labels: tuple[str, ...], texts: list[bytes], place: Place) -> Lists:
+    """Return class labels as their index, without an end."""
+    index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(labels)}
+    try:
+        found = [index_of[text] for text in texts]
+    except KeyError:
+        at = next(index for index, text in enumerate(texts) if text not in index_of)
+        raise unknown_label(texts[at].decode("utf-8", "replace"), labels, f"{place(at)}: ") from None
+    return np.array(found, np.int64), np.arange(len(found) + 1)
+
+
+def pack_numbers(rows: Sequence[Sequence[Any]]) -> Lists:
+    """Return sequences of whole numbers as one int64 array, and their starts."""
+    starts = starts_of(lengths_of(rows))
+    return np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1])), starts
 
 
 def find_vocabularies(
@@ -143,7 +210,6 @@ def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: 
         texts = _texts_for_vocabulary(problem, feature, data_dir, tmp_dir, report)
         special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         if problem.vocab_type == VocabType.BPE:
-            listed = (some.texts() for some in texts)
             least = 256 + len(special)
             if problem.approx_vocab_size < least:
                 raise OptionError(
@@ -151,12 +217,12 @@ def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: 
                     f"{VocabType.BPE!r} (the 256 bytes and {len(special)} reserved tokens): choose a larger one"
                 )
             tokenizer = train_from_iterator(
-                listed, vocab_size=problem.approx_vocab_size, special_tokens=special, special_tokens_first=True
+                texts, vocab_size=problem.approx_vocab_size, special_tokens=special, special_tokens_first=True
             )
             tokenizer.save(path)
             return
         counter = TokenCounter()
-        counter.add_texts(text.decode("utf-8", "surrogateescape") for some in texts for text in some.texts())
+        counter.add_texts(text.decode("utf-8", "surrogateescape") for text in texts)
         counts = counter.counts()
         if not counts:
             raise CorpusError(
@@ -184,9 +250,7 @@ def _building(path: Path) -> Iterator[None]:
                 remove_folder(folder)  # before the lock is released: a process that waits creates another one
 
 
-def _texts_for_vocabulary(
-    problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress
-) -> Iterator[FeatureTexts]:
+def _texts_for_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress) -> Iterator[bytes]:
     """Yield the texts of the sample from which a vocabulary is built."""
     inputs = _training_inputs(problem)
     if inputs is not None:
@@ -194,9 +258,16 @@ def _texts_for_vocabulary(
     elif feature:
         samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
         some = islice(calling(problem, samples), problem.max_samples_for_vocab)
-        yield from _batches(problem, (text_of(sample, feature, problem, number) for number, sample in enumerate(some, start=1)))
+        for number, sample in enumerate(some, start=1):
+            yield text_of(sample, feature, problem, number).encode("utf-8", "surrogateescape")
     else:
-        yield from _batches(problem, calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))))
+        for text in calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))):
+            if not isinstance(text, str):
+                raise CorpusError(
+                    f"problem {problem.name}: a text for the vocabulary is {shorten(text)}; expected a text: correct "
+                    "`generate_text_for_vocab`"
+                )
+            yield text.encode("utf-8", "surrogateescape")
 
 
 def _training_inputs(problem: Problem) -> SampleInputs | None:
@@ -205,18 +276,7 @@ def _training_inputs(problem: Problem) -> SampleInputs | None:
     return next(filter(None, map(problem.inputs_of, splits)), None)
 
 
-def _batches(problem: Problem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
-    while batch := list(islice(texts, size)):
-        wrong = [text for text in batch if not isinstance(text, str)]
-        if wrong:
-            raise CorpusError(
-                f"problem {problem.name}: a text for the vocabulary is {shorten(wrong[0])}; expected a text: correct "
-                "`generate_text_for_vocab`"
-            )
-        yield texts_from_list([text.encode("utf-8", "surrogateescape") for text in batch])
-
-
-def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) -> Iterator[FeatureTexts]:
+def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) -> Iterator[bytes]:
     """Yield an even sample of the texts of each input.
 
     The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
@@ -233,7 +293,7 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) 
                     for lines, n_read in sample_lines(source, inputs.file_byte_budget):
                         done += n_read
                         report("sample", done, None, "bytes")
-                        yield texts_from_lines(terminated(lines))
+                        yield from lines_of(lines)
             continue
         for some, n_read in _sample_chunks(sources, inputs, features):
             done += n_read
@@ -252,9 +312,7 @@ def _compare_lines(sources: tuple[Source, ...]) -> None:
         raise ends_early(sources[short].path, sources[longer].path, found[short], total=found[longer])
 
 
-def _sample_chunks(
-    sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]
-) -> Iterator[tuple[list[FeatureTexts], int]]:
+def _sample_chunks(sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]) -> Iterator[tuple[list[bytes], int]]:
     units = plan_inputs([sources], inputs.layout, 0, 0, 1 << 62)
     reader = ChunkReader()
     sizes = dict.fromkeys(features, 0)
@@ -263,13 +321,13 @@ def _sample_chunks(
         block = chunk.read(reader)
         skipped += block.skipped
         for name in features:
-            sizes[name] += len(block.texts[name].lines)
+            sizes[name] += sum(map(len, block.texts[name])) + len(block.texts[name])
     if skipped and not any(sizes.values()):
         raise all_skipped(skipped)
     samplers = {name: Sampler(size, inputs.file_byte_budget) for name, size in sizes.items()}
     for chunk in SampleChunker().chunks(units):
         texts = chunk.read(reader).texts
-        yield [texts_from_list(sampler.take(texts[name].texts())) for name, sampler in samplers.items()], chunk.n_read
+        yield [text for name, sampler in samplers.items() for text in sampler.take(texts[name])], chunk.n_read
         if all(sampler.left <= 0 for sampler in samplers.values()):
             return
 

@@ -16,12 +16,12 @@ from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
-from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout, gather_sequences, texts_from_documents, texts_from_list
+from bpejit.t2t.datagen.generation_job import gather_sequences
+from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout
 from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
 
 PAIR = ("inputs", "targets")
 LINES = st.lists(st.text(alphabet="ab \té\u3000\r", max_size=8), max_size=30)
-TEXTS = st.lists(st.binary(max_size=6).map(lambda data: data.replace(b"\r", b"\n")), max_size=12)
 
 
 def read(paths: list[Path], layout: Layout, unit_bytes: int) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -32,7 +32,7 @@ def read(paths: list[Path], layout: Layout, unit_bytes: int) -> tuple[list[tuple
     reader = ChunkReader()
     for chunk in SampleChunker().chunks(plan_inputs([sources], layout, 0, 0, unit_bytes)):
         block = chunk.read(reader)
-        columns = [[text.decode() for text in block.texts[name].texts()] for name in layout.names]
+        columns = [[text.decode() for text in block.texts[name]] for name in layout.names]
         samples += zip(*columns, strict=True)
         skipped += [record.place for record in block.skipped.first]
     return samples, skipped
@@ -107,22 +107,6 @@ def test_records(tmp_path_factory: pytest.TempPathFactory, records: list[dict[st
     assert bool(skipped) == (len(samples) < len(records))
 
 
-@given(texts=TEXTS, data=st.data())
-def test_texts(texts: list[bytes], data: st.DataObject) -> None:
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    for found in (texts_from_list(texts), texts_from_documents(b"".join(texts), ends)):
-        assert len(found) == len(texts)
-        assert found.texts() == texts
-        joined, stops = found.adjacent()
-        assert (joined, stops.tolist()) == (b"".join(texts), ends.tolist())
-        assert found.is_empty().tolist() == [not text for text in texts]
-        chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), dtype=bool)
-        assert found.select(chosen).texts() == [text for text, use in zip(texts, chosen, strict=True) if use]
-        count = data.draw(st.integers(0, len(texts)))
-        assert [part.texts() for part in found.divide(count)] == [texts[:count], texts[count:]]
-        assert found.prefixed(b"> ").texts() == [b"> " + text for text in texts]
-
-
 @given(rows=st.lists(st.lists(st.integers(0, 9))), data=st.data())
 def test_gather_sequences(rows: list[list[int]], data: st.DataObject) -> None:
     starts = np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64))).astype(np.int64)
@@ -130,8 +114,3 @@ def test_gather_sequences(rows: list[list[int]], data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, len(rows) - 1))) if rows else []
     found, new = gather_sequences(ids, starts, np.array(order, dtype=np.int64))
     assert [found[a:b].tolist() for a, b in pairwise(new)] == [rows[index] for index in order]
-
-
-def test_empty_texts() -> None:
-    nothing = texts_from_list([])
-    assert (len(nothing), nothing.texts(), nothing.adjacent()[0]) == (0, [], b"")
