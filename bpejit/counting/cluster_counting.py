@@ -41,7 +41,6 @@ from bpejit.counting.spilling import (
 from bpejit.counting.table_streams import merge_streams
 from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected
-from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.progress_bar import Progress
 from bpejit.storage.remote import is_remote
 
@@ -147,20 +146,26 @@ def count_on_cluster(
             for index, part in enumerate(parts)
         ]
         report("count", 0, total, "bytes")
-        counted = dict(cluster.run(tasks, shared, lambda done, _: report("count", done, total, "bytes")))
+        counted: dict[int, tuple[list[Run], Tally]] = {}
+        for index, found in cluster.run(tasks, shared):
+            counted[index] = found
+            report("count", sum(one.done for _, one in counted.values()), total, "bytes")
         tally = Tally(contents.sample is not None)
         names = given_names(sources)
         for _, (_, one) in sorted(counted.items()):
             tally.n_bytes += one.n_bytes
             for path, records in one.skipped.items():
                 tally.skip(names.get(path, path), rename_records(records, names))
-        found = SpilledRuns(folder, _merge_runs([run for runs, _ in counted.values() for run in runs], shared, cluster, report))
-        header = header_of(tally, found.n_pretokens)
+        merged = SpilledRuns(
+            folder, _merge_runs([run for runs, _ in counted.values() for run in runs], shared, cluster, report)
+        )
+        header = header_of(tally, merged.n_pretokens)
         if out is not None:
-            task = ClusterTask(f"{STAGE} write", f"{__name__}:write_merged", (absolute_path(out), header, found))
-            for _ in cluster.run([task], None, lambda done, _: report("write", done, header.n_pretokens, "pre-tokens")):
+            task = ClusterTask(f"{STAGE} write", f"{__name__}:write_merged", (absolute_path(out), header, merged))
+            report("write", 0, header.n_pretokens, "pre-tokens")
+            for _ in cluster.run([task]):
                 report("write", header.n_pretokens, header.n_pretokens, "pre-tokens")
-    return Counts(header, found)
+    return Counts(header, merged)
 
 
 def plan_count_parts(
@@ -209,15 +214,13 @@ def _paths_of(part: CountPart) -> list[str]:
     return paths
 
 
-def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -> tuple[list[Run], Tally]:
+def count_part(shared: SharedCounting, part: CountPart) -> tuple[list[Run], Tally]:
     """Count a part: a task. Return its runs, and what was counted, with absolute paths of inputs."""
-    warm_up(warm_counting)
     check_times(part.times)
     worker = replace(shared.job, weight=part.weight).start()
     tally = Tally(sampled=bool(part.chunks))
     for chunk in part.chunks or shared.job.chunker(shared.chunk_bytes).chunks(part.sources):
         tally.add(worker.run(chunk))
-        report("count", tally.done, None, "bytes")
     runs = worker.finish()
     assert isinstance(runs, list)
     return runs, tally
@@ -243,13 +246,11 @@ def _merge_runs(runs: list[Run], shared: SharedCounting, cluster: RayCluster, re
     return runs
 
 
-def merge_group(shared: SharedCounting, runs: Sequence[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
+def merge_group(shared: SharedCounting, runs: Sequence[Run]) -> Run:
     """Merge runs to a new one: a task."""
-    warm_up(warm_counting)
     return write_run(shared.folder, merge_streams([read_run(run.path) for run in runs]))
 
 
-def write_merged(shared: None, out: str, header: CountsHeader, runs: SpilledRuns, *, report: TaskReport) -> None:  # noqa: ARG001
+def write_merged(shared: None, out: str, header: CountsHeader, runs: SpilledRuns) -> None:  # noqa: ARG001
     """Write the counts file of runs: a task."""
-    warm_up(warm_counting)
-    write_counts(out, header, runs.blocks(), report)
+    write_counts(out, header, runs.blocks())

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpejit.engines import count_cpus
-from bpejit.engines.ray_worker import Note, TaskTally, installed_versions
+from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
 from bpejit.jit import listening
@@ -37,7 +37,7 @@ HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0
 SETTINGS_FRAME = 4
 
 MOST_DEATHS = 4
-"""How often the workers of a task may die without any progress of the task."""
+"""How often the workers of a task may die."""
 
 QUEUED = 1000
 """Tasks that are submitted at a time, and at least four for each processor of the cluster."""
@@ -60,7 +60,7 @@ class ClusterTask:
     name : str
         What Ray's dashboard shows.
     function : str
-        The location `package.module:name` of a function `f(shared, *arguments, report=)`.
+        The location `package.module:name` of a function `f(shared, *arguments)`.
     arguments : tuple
         Can be pickled.
     node : str, optional
@@ -136,24 +136,16 @@ class RayCluster:
         places = [(node["NodeManagerAddress"], node["NodeID"]) for node in self.nodes]
         tasks = [ClusterTask(f"{stage} prepare {address}", function, arguments, number) for address, number in places]
         # The nodes compile at the same time.
-        listening.leave_out(max((seconds for _, (_, seconds) in self.run(tasks)), default=0.0))
+        listening.leave_out(max((seconds for _, seconds in self.run(tasks)), default=0.0))
 
-    def run(
-        self,
-        tasks: Sequence[ClusterTask],
-        shared: Any = None,
-        advance: Callable[[int, Mapping[str, int]], None] | None = None,
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, tasks: Sequence[ClusterTask], shared: Any = None) -> Iterator[tuple[int, Any]]:
         """Run tasks, and yield the index and the result of each as it ends.
 
         Parameters
         ----------
         tasks : sequence of ClusterTask
         shared : object
-            The first argument of all functions: sent once to each node, and unpickled once in each worker.
-        advance : callable, optional
-            Called about every quarter of a second, and when a task has ended, with the amount that all tasks together have
-            done, and the sums of their further counts, such as `tokens`.
+            The first argument of all functions, sent once to each node.
 
         Raises
         ------
@@ -162,11 +154,7 @@ class RayCluster:
         """
         ray = self._ray
         shared_ref = ray.put(pickle.dumps(shared))
-        key = shared_ref.hex()
-        tally = None if advance is None else TaskTally(ray)
-        noted: dict[int, Note] = {} if tally is None else tally.noted
         deaths: Counter[int] = Counter()
-        at_death: Counter[int] = Counter()
         waiting = deque(range(len(tasks)))
         running: dict[Any, int] = {}
         most = max(QUEUED, 4 * self.slots) if self._workers is None else self.slots
@@ -174,7 +162,7 @@ class RayCluster:
             while waiting or running:
                 while waiting and len(running) < most:
                     index = waiting.popleft()
-                    running[self._submit(tasks[index], index, key, shared_ref, tally and tally.actor)] = index
+                    running[self._submit(tasks[index], shared_ref)] = index
                 ready, _ = ray.wait(list(running), num_returns=1, timeout=WAIT_SECONDS)
                 if len(ready) < len(running):
                     more, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
@@ -189,10 +177,6 @@ class RayCluster:
                     except ray.exceptions.RayError as error:
                         if task.node is not None and _is_lost(ray, task.node):
                             continue  # the node has left the cluster: its work goes to others
-                        done, _ = noted.get(index, (0, {}))
-                        if done > at_death[index]:
-                            deaths[index] = 0
-                        at_death[index] = done
                         deaths[index] += 1
                         if deaths[index] >= MOST_DEATHS:
                             raise EngineError(
@@ -202,27 +186,18 @@ class RayCluster:
                             ) from error
                         waiting.append(index)
                         continue
-                    result, noted[index] = _unpack(outcome, task)
-                    if tally is not None and advance is not None:
-                        advance(*tally.sums())
-                    yield index, result
-                if tally is not None and advance is not None:
-                    tally.read()
-                    advance(*tally.sums())
+                    yield index, _unpack(outcome, task)
         finally:
             self._cancel(list(running))
-            if tally is not None:
-                tally.close()
 
-    def _submit(self, task: ClusterTask, index: int, key: str, shared: Any, tally: Any) -> Any:
+    def _submit(self, task: ClusterTask, shared: Any) -> Any:
         options: dict[str, Any] = {"name": task.name, "num_cpus": 1, "max_retries": 0}
         if task.node is not None:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(task.node, soft=False)
-        return self._remote.options(**options).remote(
-            self._environment, shared, installed_versions(), task.function, key, pickle.dumps(task.arguments), index, tally
-        )
+        call = installed_versions(), task.function, shared, pickle.dumps(task.arguments)
+        return self._remote.options(**options).remote(self._environment, *call)
 
     def _cancel(self, refs: list[Any]) -> None:
         if not refs:
@@ -236,11 +211,11 @@ class RayCluster:
                 ray.cancel(ref, force=True)
 
 
-def _unpack(outcome: Any, task: ClusterTask) -> tuple[Any, Note]:
-    """Return the result of a task and its last note, or raise its error."""
+def _unpack(outcome: Any, task: ClusterTask) -> Any:
+    """Return the result of a task, or raise its error."""
     kind, node, value = outcome
     if kind == "done":
-        return value  # type: ignore[no-any-return]
+        return value
     if kind == "versions":
         raise EngineError(
             f"node {node} and this process have different versions: {value}; expected equal ones: install the same versions on "
@@ -267,7 +242,7 @@ def _make_remote(ray: Any) -> Any:
     It is sent to the workers as code, since it is local, so that it runs there even if bpejit is missing.
     """
 
-    def run(environment: Mapping[str, str], shared: bytes, versions: Mapping[str, str], *call: Any) -> tuple[str, str, Any]:
+    def run(environment: Mapping[str, str], versions: Mapping[str, str], *call: Any) -> tuple[str, str, Any]:
         import os
         import socket
 
@@ -276,7 +251,7 @@ def _make_remote(ray: Any) -> Any:
             from bpejit.engines.ray_worker import run_task
         except ImportError as error:
             return "versions", socket.gethostname(), f"bpejit {versions['bpejit']} here, and there none ({error})"
-        return run_task(shared, versions, *call)
+        return run_task(versions, *call)
 
     return ray.remote(run)
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from bpejit.corpus.fingerprints import modified_times
+from bpejit.arguments import no_progress
+from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sources import absolute_path
-from bpejit.engines import remarks, report_details
+from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
-from bpejit.errors import OutputError, warn_user
-from bpejit.jit.listening import working_time
+from bpejit.errors import BpejitWarning, warn_user
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields, held
-from bpejit.jobs.job_plan import JobPlan, begin_job, claim_job, slice_units
-from bpejit.jobs.job_totals import Finished, JobResult, Totals, no_seconds
+from bpejit.jobs.job_folder import Fields
+from bpejit.jobs.job_plan import JobPlan
+from bpejit.jobs.job_totals import JobResult, Totals
+from bpejit.jobs.running import begin_and_run, run_part
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import naming_output
 from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.remote import is_remote
 
@@ -29,8 +33,8 @@ PART_BYTES = 4 << 30
 
 DRIVER_PATIENCE = 15.0
 
-DRIVER = "driver"
-"""The folder whose lock the driver of a job holds."""
+PATIENCE = 120.0
+"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:
@@ -53,79 +57,51 @@ def run_on_cluster(plan: JobPlan, work: Fields) -> JobResult:
     plan.check_shared()
     with connected(work["ray_address"], workers=work["workers"]) as cluster:
         remarks(work["report"])(f"running on {cluster.describe()}")
-        return replace(_run_whole(plan, cluster, work["report"]), cluster=cluster.describe())
+        parts = choose_parts(plan, cluster.slots)
+        result = begin_and_run(plan, parts, work, partial(_run_tasks, plan, cluster), patience=DRIVER_PATIENCE)
+        return replace(result, cluster=cluster.describe())
 
 
-def _run_whole(plan: JobPlan, cluster: RayCluster, report: Progress) -> JobResult:
-    """Run all parts of a job that are missing, and join them."""
-    begun = working_time()
-    seconds = no_seconds()
-    parts = begin_job(plan, choose_parts(plan, cluster.slots), remarks(report), patience=DRIVER_PATIENCE)
-    if isinstance(parts, Finished):
-        return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
-    is_local = isinstance(plan.store, FolderStore)
-    lock = held(plan.names.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE) if is_local else nullcontext()
+def _run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: Progress) -> Iterator[tuple[int, Totals]]:
+    """Run the parts of a job that are not complete, as tasks."""
     seen = [absolute_path(path) for path in plan.paths if not is_remote(path)]
-    seen = [*seen[:1], *seen[-1:], *([absolute_path(plan.names.folder / MANIFEST)] if is_local else [])]
-    with plan.store.giving_up(), lock:
-        claim_job(plan, parts)
-        shared = plan.shared()
-        cluster.prepare_nodes(plan.stage, plan.kernels, sorted(set(seen)))
-        seconds["plan"] = working_time() - begun
-        found = plan.store.kept_parts(parts)
-        before = sum(found, Totals())
-        totals, memory = _run_parts(plan, parts, found, cluster, shared, report)
-        seconds["encode"] = working_time() - begun - seconds["plan"]
-        plan.names.check_totals(plan.job, totals)
-    with naming_output(plan.names.out):
-        finished = plan.store.join(plan.names, report)
-    if finished is None:
-        raise OutputError(
-            f"the outputs of `{plan.store.name}` were removed, or replaced by another process; expected those of this job: run "
-            "it again"
-        )
-    seconds["finish"] = working_time() - begun - seconds["plan"] - seconds["encode"]
-    return JobResult(
-        totals,
-        finished._replace(totals=totals),
-        len(plan.units),
-        before.units,
-        0,
-        seconds,
-        memory,
-        parts,
-        totals.bytes - before.bytes,
-    )
-
-
-def _run_parts(
-    plan: JobPlan, parts: int, found: list[Totals], cluster: RayCluster, shared: JobPlan, report: Progress
-) -> tuple[Totals, int]:
-    """Run the parts of a job that are not complete, as tasks; return the totals of all parts, and the peak memory of a worker.
-
-    What an earlier run has finished of each part is `found`.
-    """
-    kept = sum(found, Totals())
-    size = None if plan.size is None else max(plan.size - kept.read, 0)
-
-    def advance(done: int, counted: Mapping[str, int]) -> None:
-        more = {name: getattr(kept, name) + counted.get(name, 0) for name in ("tokens", "documents")}
-        report_details(report, **more)
-        report("encode", done, size, "bytes")
-
+    seen = [*seen[:1], *seen[-1:]]
+    if isinstance(plan.store, FolderStore):
+        seen.append(absolute_path(plan.names.folder / MANIFEST))
+    cluster.prepare_nodes(plan.stage, plan.kernels, sorted(set(seen)))
+    parts = len(plans)
     missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
-        mine = plan.part(part, parts, slice_units(plan.units, (part, parts)), Totals())
-        arguments = (part, parts, mine.mine, modified_times(mine.paths), found[part])
-        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task", arguments))
-    memory = 0
+        arguments = (part, parts, plans[part].mine, modified_times(plans[part].paths))
+        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
     warned: set[str] = set()
-    advance(0, {})
-    for index, (totals, peak, messages) in cluster.run(tasks, shared, advance):
+    for index, (totals, messages) in cluster.run(tasks, plan.shared()):
         for message in sorted(messages - warned):
             warn_user(message)
         warned |= messages
-        found[missing[index]] = totals
-        memory = max(memory, peak)
-    return sum(found, Totals()), memory
+        yield missing[index], totals
+
+
+def run_part_task(
+    shared: JobPlan, part: int, parts: int, units: list[Any], times: dict[str, int | None]
+) -> tuple[Totals, set[str]]:
+    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
+
+    The inputs must have the modification times that they have on the driver: a node may have an old copy.
+
+    Returns
+    -------
+    totals : Totals
+    messages : set of str
+        Warnings, for the driver to give.
+    """
+    with suppress(OSError):  # it may be missing if all paths are absolute
+        os.chdir(shared.home)
+    check_times(times)
+    plan = shared.part(part, parts, units)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BpejitWarning)
+        work = {"workers": 1, "engine": "serial", "report": no_progress}
+        result = run_part(plan, work, joins=False, patience=PATIENCE)
+    return result.totals, {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}

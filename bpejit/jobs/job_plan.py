@@ -84,10 +84,6 @@ class JobPlan(ABC):
         Where the outputs appear, and the parts are until then. At a URL, the paths in `names` are placeholders.
     home : str
         For tasks on a cluster, the folder of the driver, to which relative paths refer.
-    earlier : Totals, optional
-        If the plan is that of one of several parts, what the progress of the part is added to.
-    whole : int, optional
-        The bytes of input of all parts then, if they are known.
     """
 
     names: JobOutputs
@@ -97,8 +93,6 @@ class JobPlan(ABC):
     mine: Sequence[Any]
     store: Store
     home: str = field(default="", kw_only=True)
-    earlier: Totals | None = field(default=None, kw_only=True)
-    whole: int | None = field(default=None, kw_only=True)
 
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""
@@ -125,14 +119,9 @@ class JobPlan(ABC):
         """Return what the checkpoints of the part tell of it."""
         return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
-    def part(self, part: int, parts: int, units: list[Any], earlier: Totals, whole: int | None = None) -> Self:
+    def part(self, part: int, parts: int, units: list[Any]) -> Self:
         """Return the plan of a part with these units; what exists of the part is resumed."""
-        options = replace(self.options, part=(part, parts), resume=True)
-        return replace(self, options=options, mine=units, earlier=earlier, whole=whole)
-
-    def remarks(self, report: Progress) -> Callable[[str], None]:
-        """Return what takes remarks for the user; those about one of several parts are left out."""
-        return remarks(report) if self.earlier is None else lambda _: None
+        return replace(self, options=replace(self.options, part=(part, parts), resume=True), mine=units)
 
     @property
     def releases_gil(self) -> bool:
@@ -340,7 +329,7 @@ def last_checkpoint(plan: JobPlan, folder: Path, engine: Engine, report: Progres
         return None
     found = read_checkpoint(folder, plan.identity())
     kept = Totals.of_checkpoint(found).units
-    plan.remarks(report)(_describe_resumed(plan, kept, found))
+    remarks(report)(_describe_resumed(plan, kept, found))
     if found is not None and found["text"]["modified"] != plan.modified:  # an input has another modification time
         _compare_text(plan, kept, found, engine, report)
     return found

@@ -5,21 +5,19 @@ The results of units go into files that only grow, and a checkpoint is written a
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections import deque
-from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bpejit.corpus.fingerprints import check_times
 from bpejit.engines import RAY, Engine, remarks, report_details
-from bpejit.errors import BpejitWarning, OutputError
+from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields
+from bpejit.jobs.job_folder import Fields, held
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
 from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
@@ -30,11 +28,8 @@ from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.remote import is_remote, local_path
 
-if TYPE_CHECKING:
-    from bpejit.engines.ray_worker import TaskReport
-
-PATIENCE = 120.0
-"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
+DRIVER = "driver"
+"""The folder whose lock a process holds that works on all parts of a divided job, or has a cluster do so."""
 
 
 def run_job(plan: JobPlan, work: Fields) -> JobResult:
@@ -55,21 +50,84 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
         from bpejit.jobs.cluster_jobs import run_on_cluster  # not at the top: most jobs run on one machine
 
         return run_on_cluster(plan, work)
+    _, parts = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
+    return begin_and_run(plan, parts, work)
+
+
+RunParts = Callable[[Sequence[JobPlan], Progress], Iterator[tuple[int, Totals]]]
+"""Runs parts of a job, and yields the index and the totals of each when it is complete; the progress is that of a part."""
+
+
+def begin_and_run(
+    plan: JobPlan, parts: int, work: Fields, run_parts: RunParts | None = None, *, patience: float = 0.0
+) -> JobResult:
+    """Run a job, or the part of it that this process works on, and join the parts; the errors are those of `run_job`.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    parts : int
+        As for `begin_job`.
+    work : dict
+        As for `run_job`.
+    run_parts : callable, optional
+        Runs several parts; by default this process does, one after the other.
+    patience : float
+        Seconds to wait for other processes.
+    """
     begun = working_time()
     say = remarks(work["report"])
-    _, wanted = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
-    parts = begin_job(plan, wanted, say)
-    if isinstance(parts, Finished):
-        return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
+    found = begin_job(plan, parts, say, patience=patience)
+    if isinstance(found, Finished):
+        return JobResult(found.totals, found, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
-    if plan.options.part is not None or parts == 1:
+    if run_parts is None and (plan.options.part is not None or found == 1):
         result = run_part(plan, work)
     else:
-        if isinstance(plan.store, FolderStore):
-            say(f"the unfinished job has {parts} parts, which this run works on one after the other")
-        result = _run_parts(plan, parts, work)
+        if run_parts is None and isinstance(plan.store, FolderStore):
+            say(f"the unfinished job has {found} parts, which this run works on one after the other")
+        result = _run_whole(plan, found, work, run_parts or partial(_run_here, work), patience)
     result.seconds["plan"] += planning
     return result
+
+
+def _run_whole(plan: JobPlan, parts: int, work: Fields, run_parts: RunParts, patience: float) -> JobResult:
+    """Run the parts of a begun job, and join them."""
+    begun = working_time()
+    store, report = plan.store, work["report"]
+    is_local = isinstance(store, FolderStore)
+    lock = held(plan.names.folder / DRIVER, "directs this job", patience=patience) if is_local else nullcontext()
+    with lock, store.giving_up():
+        claim_job(plan, parts)
+        found = store.kept_parts(parts)
+        kept = sum(found, Totals())
+        done = replace(kept, read=0)
+        size = None if plan.size is None else max(plan.size - kept.read, 0)
+
+        def advance(stage: str, n_read: int, total: int | None, unit: str) -> None:
+            if stage == "encode":
+                n_read, total = done.read + n_read, size
+                report_details(report, tokens=done.tokens, documents=done.documents)
+            report(stage, n_read, total, unit)
+
+        advance("encode", 0, size, "bytes")
+        plans = [plan.part(part, parts, slice_units(plan.units, (part, parts))) for part in range(parts)]
+        for part, totals in run_parts(plans, advance):
+            for name in ("read", "tokens", "documents"):
+                setattr(done, name, getattr(done, name) + getattr(totals, name) - getattr(found[part], name))
+            found[part] = totals
+            advance("encode", 0, size, "bytes")
+    totals = sum(found, Totals())
+    seconds = no_seconds() | {"encode": working_time() - begun}
+    new_bytes = totals.bytes - kept.bytes
+    result = JobResult(totals, None, len(plan.units), kept.units, 0, seconds, parts=parts, new_bytes=new_bytes)
+    _join(plan, parts, work, result)
+    return result
+
+
+def _run_here(work: Fields, plans: Sequence[JobPlan], advance: Progress) -> Iterator[tuple[int, Totals]]:
+    for part, plan in enumerate(plans):
+        yield part, run_part(plan, {**work, "report": advance}, joins=False).totals
 
 
 def run_part(plan: JobPlan, work: Fields, *, joins: bool = True, patience: float = 0.0) -> JobResult:
@@ -94,25 +152,25 @@ def run_part(plan: JobPlan, work: Fields, *, joins: bool = True, patience: float
         return _run_in_folder(plan, plan.store, work, joins=joins, patience=patience)
     result = _run_in_scratch(plan, plan.store, work)
     if plan.options.part is not None and joins:
-        _join_last(plan, work, result)
+        _join(plan, plan.options.part[1], work, result)
     return result
 
 
-def _join_last(plan: JobPlan, work: Fields, result: JobResult) -> None:
-    """Join the parts of a job if all are complete, and add this to the result of one of them."""
+def _join(plan: JobPlan, parts: int, work: Fields, result: JobResult) -> None:
+    """Join the parts of a job if all are complete, and add this to the result of a run."""
     before = working_time()
-    store = plan.store
-    _, parts = plan.options.part or (0, 1)
+    store, report = plan.store, work["report"]
     result.missing_parts = len(store.missing_parts(parts))
     if not result.missing_parts:
         with naming_output(store.name):
-            result.finished = store.join(plan.names, work["report"], engine=plan.make_engine(work))
+            engine = None if work["engine"] == RAY else plan.make_engine(work)
+            result.finished = store.join(plan.names, report, engine=engine)
     if result.finished is None and store.begun() is None:  # another process has just joined the parts
         result.missing_parts, result.finished = 0, store.find_settled(plan.names, plan.job)
     if result.finished is not None:
         result.totals = result.finished.totals
     elif not result.missing_parts:
-        plan.remarks(work["report"])("all parts are complete, and another process joins them")
+        remarks(report)("all parts are complete, and another process joins them")
     result.seconds["finish"] += working_time() - before
 
 
@@ -145,7 +203,7 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
         new_bytes = totals.bytes - kept.bytes
         result = JobResult(whole, finished, len(plan.mine), kept.units, 0, run.seconds, new_bytes=new_bytes)
         if parts > 1 and joins:
-            _join_last(plan, work, result)
+            _join(plan, parts, work, result)
     return result
 
 
@@ -157,7 +215,7 @@ def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Fields) -> JobResult:
     options, report = plan.options, work["report"]
     part, parts = options.part or (0, 1)
     if options.part is not None and options.resume and part not in store.missing_parts(parts):
-        plan.remarks(report)(f"part {part} of {parts} is complete already")
+        remarks(report)(f"part {part} of {parts} is complete already")
         totals = Totals.of_checkpoint(store.check_part(plan.job, part, parts))
         return JobResult(totals, None, len(plan.mine), totals.units, 0)
     with store.giving_up(), scratch_folder(None, "working") as scratch:
@@ -177,25 +235,6 @@ def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Fields) -> JobResult:
             store.remove_folder()
         result.seconds["finish"] += working_time() - before
     return result
-
-
-def _run_parts(plan: JobPlan, parts: int, work: Fields) -> JobResult:
-    """Run the parts of an unfinished job in this process, one after the other, and join them."""
-    found = plan.store.kept_parts(parts)
-    kept = sum(found, Totals())
-    total = None if plan.size is None else plan.size - kept.read
-    seconds = no_seconds()
-    totals = Totals()
-    n_read = new_bytes = 0
-    for part, before in enumerate(found):
-        units = slice_units(plan.units, (part, parts))
-        mine = plan.part(part, parts, units, replace(totals, read=n_read), total)
-        result = run_part(mine, work, joins=part == parts - 1)  # not earlier: all parts may be complete already
-        totals += result.totals
-        n_read += result.totals.read - before.read
-        new_bytes += result.new_bytes
-        seconds = {stage: time + result.seconds[stage] for stage, time in seconds.items()}
-    return replace(result, units=len(plan.units), kept_units=kept.units, seconds=seconds, parts=parts, new_bytes=new_bytes)
 
 
 class _PartRun:
@@ -219,8 +258,7 @@ class _PartRun:
         self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
         self._modified = plan.modified  # from before the inputs are read
         self._rest = plan.mine[self._totals.units :]
-        self._earlier = plan.earlier or Totals()
-        self._size = size_of_units(self._rest) if plan.earlier is None else plan.whole
+        self._size = size_of_units(self._rest)
         self._unsaved = self._n_read = 0
 
     def run(self, folder: Path, checkpoints: Checkpoints, engine: Engine) -> Fields:
@@ -234,7 +272,7 @@ class _PartRun:
         """
         results = self._map_units(engine)
         seconds = self.seconds
-        self._report("encode", self._earlier.read, self._size, "bytes")
+        self._report("encode", 0, self._size, "bytes")
         with closing(self._plan.open_sink(folder, self._checkpoint)) as sink, closing(results):
             before = working_time()
             for unit, result in results:
@@ -273,9 +311,8 @@ class _PartRun:
         self._text_sha256 = chain_checksum(self._text_sha256, result.checksum)
         self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
         self._n_read += result.n_read
-        earlier = self._earlier
-        report_details(self._report, tokens=earlier.tokens + totals.tokens, documents=earlier.documents + totals.documents)
-        self._report("encode", earlier.read + self._n_read, self._size, "bytes")
+        report_details(self._report, tokens=totals.tokens, documents=totals.documents)
+        self._report("encode", self._n_read, self._size, "bytes")
 
     def _map_units(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
@@ -390,44 +427,3 @@ def find_store(out: str) -> Store:
     if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
         return folder
     return single
-
-
-def run_part_task(
-    shared: JobPlan,
-    part: int,
-    parts: int,
-    units: list[Any],
-    times: dict[str, int | None],
-    known: Totals,
-    *,
-    report: TaskReport,
-) -> tuple[Totals, int, set[str]]:
-    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
-
-    The inputs must have the modification times that they have on the driver: a node may have an old copy. What has been done is
-    reported without what the driver has found of the part, `known`.
-
-    Returns
-    -------
-    totals : Totals
-    memory : int
-        Peak resident memory of the worker.
-    messages : set of str
-        Warnings, for the driver to give.
-    """
-    from bpejit.engines.ray_worker import warm_up  # not at the top: only a cluster needs it
-
-    with suppress(OSError):  # it may be missing if all paths are absolute
-        os.chdir(shared.home)
-    for kernels in shared.kernels:
-        warm_up(kernels)
-    check_times(times)
-    kept = shared.store.kept_part(part, parts)
-    earlier = Totals(read=kept.read - known.read, tokens=-known.tokens, documents=-known.documents)
-    plan = shared.part(part, parts, units, earlier)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", BpejitWarning)
-        work = {"workers": 1, "engine": "serial", "report": report}
-        result = run_part(plan, work, joins=False, patience=PATIENCE)
-    messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
-    return result.totals, peak_memory()[0], messages

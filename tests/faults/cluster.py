@@ -46,14 +46,6 @@ elif name == "count":
 else:
     bpejit.load("tokenizer").encode_files(**arguments)
 """
-COMPILING = """
-import json, sys
-from bpejit.counting.pretoken_counter import warm_counting
-from bpejit.engines.ray_cluster import ClusterTask, connected
-function = "bpejit.engines.ray_worker:prepare_node"
-with connected(sys.argv[1]) as cluster:
-    print(json.dumps([n for _, (n, _) in cluster.run([ClusterTask("compile", function, ([warm_counting], []))] * 9)]))
-"""
 ENCODING: dict[str, Any] = {"inputs": "in", "unit_bytes": 100_000, "chunk_bytes": 50_000}
 COUNTING: dict[str, Any] = {"inputs": "in", "pattern": SLOW, "chunk_bytes": 50_000}
 JOBS: dict[str, dict[str, Any]] = {
@@ -140,8 +132,6 @@ def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
     """Run a job, kill up to three things meanwhile, run it again if its driver was killed, and compare the result."""
     if shared is None:
         return "skipped without Ray"
-    if number == 0:
-        return compile_once(shared)
     name = case.choice(list(JOBS))
     job = JOBS[name] | {"engine": "ray", "ray_address": shared.cluster.address}
     storage = shared.storage if name in AT_URLS and case.random() < 0.5 else None
@@ -193,18 +183,3 @@ def inject(
             return
         if shared.cluster.kill_node() if fault == "node" else shared.cluster.kill_worker():
             killed.append(fault)
-
-
-def compile_once(shared: Shared) -> str:
-    """Have several workers at the same time need kernels that nobody has compiled, and count the compilations."""
-    cache = shared.folder / "cache"
-    environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", COMPILING, shared.cluster.address]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
-    if done.returncode:
-        raise WrongError(f"compiling on the cluster failed:\n{done.stderr[-3000:]}")
-    counts = json.loads(done.stdout)
-    stored = len(list(cache.glob("kernels-*/*.o")))
-    if sorted(counts)[:-1] != [0] * (len(counts) - 1) or max(counts) != stored:
-        raise WrongError(f"the workers compiled {counts} kernels, and {stored} are stored")
-    return "compiled once"

@@ -160,12 +160,12 @@ class Midway:
             self.acted = self._act()
 
 
-def die(shared: object, *, report: object) -> None:
+def die(shared: object) -> None:
     """Kill the worker: a task."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fill_disk(shared: object, *, report: object) -> None:
+def fill_disk(shared: object) -> None:
     """Fail as on a full disk: a task."""
     raise write_error("/scratch/part", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
