@@ -24,18 +24,15 @@ from bpejit.arrays import Array
 from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, merge_schemas, read_schema, stored_rows
 from bpejit.engines import count_cpus
 from bpejit.jobs.folder_store import COMBINED
-from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder, read_record, sync_paths, write_record
+from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder
 from bpejit.jobs.job_records import CompleteParts, FilePairs, finished_manifest
 from bpejit.jobs.job_totals import Finished
 from bpejit.jobs.spools import BLOCK_TOKENS, SinkOptions, SpoolRecord, SpoolSink, ends_path, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
 from bpejit.storage.arrow_columns import ColumnRows
-from bpejit.storage.files import file_sha256
-from bpejit.storage.temporary import remove, sync_file
+from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.base import MappedFormat, TokenFileFormat
 from bpejit.tokenfiles.description import Description
-
-_COMPLETE = "complete"
 
 _THREADS = 4
 """Threads that copy spools. Each takes the memory of some row groups."""
@@ -141,9 +138,9 @@ class StoredColumns:
 class FinalFiles:
     """Writes the token files of a job, each in a folder of its own below the folder `final` of the job.
 
-    Several large files are written in further threads; their bytes are the same. Files of an interrupted run begin again,
-    unless they are complete. The spool of a MappedFormat becomes its file. If this process has written all spools of the job,
-    they are not compared with their hashes (`CompleteParts.fresh`).
+    Several large files are written in further threads; their bytes are the same. The spools stay until the job is complete, so
+    that a run that was interrupted here begins with them again; that of a MappedFormat becomes its file. If this process has
+    written all spools of the job, they are not compared with their hashes (`CompleteParts.fresh`).
 
     Parameters
     ----------
@@ -165,7 +162,7 @@ class FinalFiles:
         self._failure: BaseException | None = None
 
     def write_all(self, report: Progress) -> tuple[FilePairs, Finished]:
-        """Join the parts, write the files that are missing, and the manifest, and remove the spools (see `JobOutputs`)."""
+        """Join the parts, and write their files and the manifest (see `JobOutputs`)."""
         job, names, totals = self._job, self.names, self._parts.totals
         if not self._fresh:
             self._check_parts()
@@ -183,14 +180,15 @@ class FinalFiles:
             "skipped": totals.skipped.count,
         }
         final = self._folder / FINAL
-        if self._fresh:  # what is there belongs to a run that was killed before its first checkpoint
-            shutil.rmtree(final, ignore_errors=True)
-        final.mkdir(exist_ok=True)
-        self._write_missing(records)
+        shutil.rmtree(final, ignore_errors=True)  # of a run that was interrupted
+        final.mkdir()
+        self._write_files(records)
         pairs: list[tuple[Path, Path]] = []
         for record in records:
-            staged = map(Path, names.format.files(self._staged(record)))
+            staged = [Path(file) for file in names.format.files(self._staged(record))]
             targets = map(Path, names.format.files(names.path(record)))
+            if isinstance(names.format, MappedFormat):
+                staged[0] = ids_path(self._spools, record.number)
             pairs += [pair for pair in zip(staged, targets, strict=True) if pair[0].exists()]
         written = final / names.manifest.name
         with written.open("wb") as file:  # nothing reads it before its last name is given to it
@@ -225,12 +223,11 @@ class FinalFiles:
     def _join(self, report: Progress) -> str:
         """Write the spools of several parts, in order, to new ones with other shards; return the hash of the records.
 
-        Nothing is done for a single part, and if an earlier run has done so.
+        Nothing is done for a single part.
         """
         checkpoints = self._parts.checkpoints
-        known = read_record(self._spools / _COMPLETE) if len(checkpoints) > 1 else checkpoints[0]
-        if known is not None and "closed_sha256" in known:
-            return str(known["closed_sha256"])
+        if len(checkpoints) == 1:
+            return str(checkpoints[0]["closed_sha256"])
         self._fresh = True
         n_tokens, done = self._parts.totals.tokens, 0
         lengths = np.load(self._folder / LENGTHS) if self._job["shard_tokens"] is not None else None
@@ -254,8 +251,6 @@ class FinalFiles:
                         done += int(ids.size)
                         report("combine", done, n_tokens, "tokens")
             sink.finish()
-            sync_paths(sink.changed())
-        write_record(self._spools / _COMPLETE, {"closed_sha256": sink.closed_sha256})
         return sink.closed_sha256
 
     def _place(self, record: SpoolRecord) -> Path:
@@ -267,27 +262,18 @@ class FinalFiles:
         name: str = self.names.path(record).name
         return self._place(record) / name
 
-    def _is_complete(self, record: SpoolRecord) -> bool:
-        """Return True if an earlier run has completed the files of a spool, and they are those that were written."""
-        place = self._place(record)
-        hashes = (read_record(place / _COMPLETE) or {}).get("files", {})
-        with suppress(OSError):
-            return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
-        return False
-
-    def _write_missing(self, records: Sequence[SpoolRecord]) -> None:
-        """Write the files of spools that no earlier run has completed."""
+    def _write_files(self, records: Sequence[SpoolRecord]) -> None:
+        """Write the files of spools, in several threads."""
         form, names = self.names.format, self._job.get("keep_columns")
         columns = StoredColumns.of(self._folder, self._places, names) if names else None
-        firsts = zip(records, _first_rows(records), strict=True)
-        missing = [(record, first) for record, first in firsts if not self._is_complete(record)]
         if isinstance(form, MappedFormat):
             threads = _FLUSHED
-            tasks = [partial(self._adopt, form, record) for record, _ in missing]
+            tasks = [partial(self._adopt, form, record) for record in records]
         else:
-            threads = min(count_cpus(), _THREADS) if sum(record.tokens for record, _ in missing) > BLOCK_TOKENS else 1
-            rows = [None if columns is None else columns.rows(*found) for found in missing]
-            tasks = [partial(self._copy, record, some) for (record, _), some in zip(missing, rows, strict=True)]
+            threads = min(count_cpus(), _THREADS) if sum(record.tokens for record in records) > BLOCK_TOKENS else 1
+            firsts = zip(records, _first_rows(records), strict=True)
+            rows = [None if columns is None else columns.rows(*found) for found in firsts]
+            tasks = [partial(self._copy, *one) for one in zip(records, rows, strict=True)]
         rest = iter(tasks)
 
         def work() -> None:
@@ -311,12 +297,8 @@ class FinalFiles:
             raise self._failure
 
     def _copy(self, record: SpoolRecord, rows: ColumnRows | None) -> None:
-        """Write the token file of a spool, and remove the spool; `rows` are those of its documents."""
-        known = record
-        if not ids_path(self._spools, record.number).exists():
-            raise damaged(self._staged(record), folder=self.names.folder)  # its spool was removed when it was complete
-        if self._fresh:
-            known = replace(record, ids_sha256=None)  # it is not compared
+        """Write the token file of a spool; `rows` are those of its documents."""
+        known = replace(record, ids_sha256=None) if self._fresh else record  # it is not compared
         self._place(record).mkdir(parents=True, exist_ok=True)
         options = {"pack": self._job.get("pack"), "columns": rows}
         writer = self.names.format.writer(
@@ -334,19 +316,12 @@ class FinalFiles:
                     raise self._failure
                 writer.write(ids, ends=ends if self._has_ends else None)
             writer.write(np.empty(0, self.dtype), n_bytes=record.bytes)
-        place = self._place(record)
-        hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
-        write_record(place / _COMPLETE, {"files": hashes}, synced=False)
-        for path_of in (ids_path, ends_path):  # so that the folder does not grow
-            remove(path_of(self._spools, record.number))
 
     def _adopt(self, form: MappedFormat, record: SpoolRecord) -> None:
-        """Write what belongs to a token file beside the ids, and rename the file with the ids."""
+        """Write what belongs to a token file beside the ids, and the header before the ids."""
         staged = self._staged(record)
         has_borders = self._job["document_index"] or form.stores_documents
         source = ids_path(self._spools, record.number)
-        target = Path(form.files(staged)[0])
-        source = source if source.exists() else target  # an earlier run has renamed it
         if not self._fresh:
             check_file(source, record.ids_sha256, folder=self.names.folder, start=record.position)
             if self._has_ends:
@@ -368,7 +343,6 @@ class FinalFiles:
         with source.open("r+b", buffering=0) as file:
             file.write(header)
             sync_file(file.fileno())
-        source.replace(target)
 
 
 def _first_rows(records: Sequence[SpoolRecord]) -> list[int]:

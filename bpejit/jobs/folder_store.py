@@ -25,7 +25,7 @@ works on a part       files that only grow, and, after       checks that the che
                       the first units, `checkpoint.json`     the files have what they had then; compares the text if an
                                                              input was modified; cuts off what follows, and goes on
 completes a part      a checkpoint with `complete`           works on the other parts
-joins parts           complete parts, and files in           joins them again; files in `final` whose hashes are right stay
+joins parts           complete parts, and files in           joins them again
                       `combined` and `final`
 exchanges files       a journal beside the outputs, and      undoes the exchange, or completes it; finds the complete job,
                       `links.json`                           or joins again

@@ -404,7 +404,7 @@ def remove_links(folder: Path) -> None:
     names = (read_record(folder / LINKS) or {}).get("links")
     names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
-    ours = {_file_id(file) for file in (folder / FINAL).rglob("*")} if links else set()
+    ours = {_file_id(file) for file in folder.rglob("*")} if links else set()
     for link in links:
         with suppress(OSError, ValueError):
             if _file_id(link) in ours:

@@ -113,8 +113,10 @@ def _run_whole(plan: JobPlan, parts: int, work: Fields, run_parts: RunParts, pat
         advance("encode", 0, size, "bytes")
         plans = [plan.part(part, parts, slice_units(plan.units, (part, parts))) for part in range(parts)]
         for part, totals in run_parts(plans, advance):
-            for name in ("read", "tokens", "documents"):
-                setattr(done, name, getattr(done, name) + getattr(totals, name) - getattr(found[part], name))
+            before = found[part]
+            done.read += totals.read - before.read
+            done.tokens += totals.tokens - before.tokens
+            done.documents += totals.documents - before.documents
             found[part] = totals
             advance("encode", 0, size, "bytes")
     totals = sum(found, Totals())

@@ -126,13 +126,13 @@ def test_part_of_another_job_is_refused(work: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "pattern", "outcome"),
     [
-        ("shards", "final/*/*.bin", "damaged"),
-        ("shards", "combined/*.ends", "damaged"),
-        ("shards", "combined/closed.jsonl", "damaged"),
-        ("shards", "combined/complete", "equal"),
+        ("shards", "final/*/*.json", "equal"),
+        ("shards", "combined/*.ids", "equal"),
+        ("shards", "combined/*.ends", "equal"),
+        ("shards", "combined/closed.jsonl", "equal"),
         ("shards", "token_lengths.npy", "damaged"),
         ("columns", "columns.schema", "damaged"),
-        ("parquet", "final/*/*.parquet", "damaged"),
+        ("parquet", "final/*/*.parquet", "equal"),
     ],
 )
 def test_damaged_joined_files(shared: Shared, work: Path, name: str, pattern: str, outcome: str) -> None:
@@ -150,10 +150,10 @@ def test_damaged_joined_files(shared: Shared, work: Path, name: str, pattern: st
     expect_output(shared, name)
 
 
-def test_header_of_a_renamed_spool_is_written_again(shared: Shared, work: Path) -> None:
+def test_header_of_a_spool_is_written_again(shared: Shared, work: Path) -> None:
     with pytest.raises(KeyboardInterrupt), job_files.interrupting_exchange(True):
         job_files.run("npy")
-    flip(Path("out/.t.npy.bpejit-job/final/000000/t.npy"), 80)
+    flip(Path("out/.t.npy.bpejit-job/part-0-of-1/000000.ids"), 80)
     job_files.run("npy", resume=True)
     expect_output(shared, "npy")
 
