@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bpejit import arguments
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
-from bpejit.jobs.running import open_store
+from bpejit.jobs.job_plan import open_store
 from bpejit.progress_bar import Progress, showing_progress
 from bpejit.storage.remote import local_path
 

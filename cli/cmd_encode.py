@@ -124,7 +124,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = Fals
     try:
         yield
     except BaseException as error:
-        from bpejit.jobs.running import open_store
+        from bpejit.jobs.job_plan import open_store
 
         kept = None
         with suppress(Exception):  # a storage that cannot be reached

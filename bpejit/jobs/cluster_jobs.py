@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from bpejit.arguments import no_progress
-from bpejit.corpus.fingerprints import check_times, modified_times
+from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
-from bpejit.errors import BpejitWarning, warn_user
+from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_plan import JobPlan
-from bpejit.jobs.job_totals import JobResult, Totals
-from bpejit.jobs.running import begin_and_run, run_part
+from bpejit.jobs.job_totals import Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.remote import is_remote
@@ -30,11 +25,6 @@ PARTS_PER_SLOT = 4
 
 PART_BYTES = 4 << 30
 """Larger parts would lose more of an index of documents, and take longer to hand over, when a node dies."""
-
-DRIVER_PATIENCE = 15.0
-
-PATIENCE = 120.0
-"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:
@@ -52,14 +42,22 @@ def plan_on_cluster(plan: JobPlan, work: Fields) -> tuple[int, int, str]:
     return min(slots, parts), parts, name
 
 
-def run_on_cluster(plan: JobPlan, work: Fields) -> JobResult:
-    """Run a whole job on a Ray cluster; the parameters, the outputs and the errors are those of `run_job`."""
+@contextmanager
+def connected_for(plan: JobPlan, work: Fields) -> Iterator[tuple[int, Any, str]]:
+    """Connect to the cluster that runs a whole job.
+
+    Yields
+    ------
+    parts : int
+        The number of parts of a job that is not begun yet.
+    run_parts : RunParts
+    cluster : str
+        What the cluster is, in words.
+    """
     plan.check_shared()
     with connected(work["ray_address"], workers=work["workers"]) as cluster:
         remarks(work["report"])(f"running on {cluster.describe()}")
-        parts = choose_parts(plan, cluster.slots)
-        result = begin_and_run(plan, parts, work, partial(_run_tasks, plan, cluster), patience=DRIVER_PATIENCE)
-        return replace(result, cluster=cluster.describe())
+        yield choose_parts(plan, cluster.slots), partial(_run_tasks, plan, cluster), cluster.describe()
 
 
 def _run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: Progress) -> Iterator[tuple[int, Totals]]:
@@ -74,34 +72,10 @@ def _run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: 
     tasks = []
     for part in missing:
         arguments = (part, parts, plans[part].mine, modified_times(plans[part].paths))
-        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", f"{__name__}:run_part_task", arguments))
+        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task", arguments))
     warned: set[str] = set()
     for index, (totals, messages) in cluster.run(tasks, plan.shared()):
         for message in sorted(messages - warned):
             warn_user(message)
         warned |= messages
         yield missing[index], totals
-
-
-def run_part_task(
-    shared: JobPlan, part: int, parts: int, units: list[Any], times: dict[str, int | None]
-) -> tuple[Totals, set[str]]:
-    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
-
-    The inputs must have the modification times that they have on the driver: a node may have an old copy.
-
-    Returns
-    -------
-    totals : Totals
-    messages : set of str
-        Warnings, for the driver to give.
-    """
-    with suppress(OSError):  # it may be missing if all paths are absolute
-        os.chdir(shared.home)
-    check_times(times)
-    plan = shared.part(part, parts, units)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", BpejitWarning)
-        work = {"workers": 1, "engine": "serial", "report": no_progress}
-        result = run_part(plan, work, joins=False, patience=PATIENCE)
-    return result.totals, {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}

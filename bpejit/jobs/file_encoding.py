@@ -34,10 +34,10 @@ from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, EncodingSink, c
 from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_plan import JobPlan, slice_units
+from bpejit.jobs.job_plan import JobPlan, open_store, slice_units
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, CompleteParts, FilePairs, JobOutputs, listed_outputs
 from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
-from bpejit.jobs.running import estimate_job, join_parts, open_store, run_job
+from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath

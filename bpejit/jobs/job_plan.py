@@ -31,9 +31,24 @@ from bpejit.jobs.job_totals import Finished, Totals, chain_checksum, size_of_uni
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles
+from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def open_store(out: str, *, per_input: bool) -> Store:
+    """Return the store of a job with an output, a path or a URL."""
+    out = local_path(out)
+    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
+
+
+def find_store(out: str) -> Store:
+    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
+    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
+    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
+        return folder
+    return single
 
 
 class PartSink(ABC):

@@ -5,6 +5,8 @@ The results of units go into files that only grow, and a checkpoint is written a
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -13,23 +15,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bpejit.arguments import no_progress
+from bpejit.corpus.fingerprints import check_times
 from bpejit.engines import RAY, Engine, remarks, report_details
-from bpejit.errors import OutputError
+from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, held
-from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, last_checkpoint, slice_units
+from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, find_store, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
 from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
-from bpejit.jobs.url_store import Store, UrlStore
+from bpejit.jobs.url_store import UrlStore
 from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST
-from bpejit.storage.remote import is_remote, local_path
 
 DRIVER = "driver"
 """The folder whose lock a process holds that works on all parts of a divided job, or has a cluster do so."""
+
+
+DRIVER_PATIENCE = 15.0
+
+PATIENCE = 120.0
+"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
 
 
 def run_job(plan: JobPlan, work: Fields) -> JobResult:
@@ -47,9 +56,10 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
     CorpusError, OutputError, OptionError, EngineError
     """
     if work["engine"] == RAY:
-        from bpejit.jobs.cluster_jobs import run_on_cluster  # not at the top: most jobs run on one machine
+        from bpejit.jobs.cluster_jobs import connected_for  # not at the top: most jobs run on one machine
 
-        return run_on_cluster(plan, work)
+        with connected_for(plan, work) as (parts, run_parts, cluster):
+            return replace(begin_and_run(plan, parts, work, run_parts, patience=DRIVER_PATIENCE), cluster=cluster)
     _, parts = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
     return begin_and_run(plan, parts, work)
 
@@ -76,16 +86,13 @@ def begin_and_run(
         Seconds to wait for other processes.
     """
     begun = working_time()
-    say = remarks(work["report"])
-    found = begin_job(plan, parts, say, patience=patience)
+    found = begin_job(plan, parts, remarks(work["report"]), patience=patience)
     if isinstance(found, Finished):
         return JobResult(found.totals, found, len(plan.units), len(plan.units), 0)
     planning = working_time() - begun
     if run_parts is None and (plan.options.part is not None or found == 1):
         result = run_part(plan, work)
     else:
-        if run_parts is None and isinstance(plan.store, FolderStore):
-            say(f"the unfinished job has {found} parts, which this run works on one after the other")
         result = _run_whole(plan, found, work, run_parts or partial(_run_here, work), patience)
     result.seconds["plan"] += planning
     return result
@@ -417,15 +424,25 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
     return JobResult(finished.totals, finished, units, units, 0, no_seconds() | {"finish": working_time() - began})
 
 
-def open_store(out: str, *, per_input: bool) -> Store:
-    """Return the store of a job with an output, a path or a URL."""
-    out = local_path(out)
-    return UrlStore(out.rstrip("/"), per_input) if is_remote(out) else FolderStore(Path(out), per_input)
+def run_part_task(
+    shared: JobPlan, part: int, parts: int, units: list[Any], times: dict[str, int | None]
+) -> tuple[Totals, set[str]]:
+    """Work on a part of a job: a task. It goes on from the part's last checkpoint.
 
+    The inputs must have the modification times that they have on the driver: a node may have an old copy.
 
-def find_store(out: str) -> Store:
-    """Return the store of an output: a folder of outputs if a job or a manifest is in it, and otherwise a single one."""
-    single, folder = open_store(out, per_input=False), open_store(out, per_input=True)
-    if single.begun() is None and (folder.begun() is not None or folder.described() is not None):
-        return folder
-    return single
+    Returns
+    -------
+    totals : Totals
+    messages : set of str
+        Warnings, for the driver to give.
+    """
+    with suppress(OSError):  # it may be missing if all paths are absolute
+        os.chdir(shared.home)
+    check_times(times)
+    plan = shared.part(part, parts, units)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BpejitWarning)
+        work = {"workers": 1, "engine": "serial", "report": no_progress}
+        result = run_part(plan, work, joins=False, patience=PATIENCE)
+    return result.totals, {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}

@@ -23,7 +23,7 @@ from bpejit.engines import ray_cluster
 from bpejit.engines.ray_cluster import ClusterTask
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import EngineError, OptionError, OutputError
-from bpejit.jobs.running import open_store
+from bpejit.jobs.job_plan import open_store
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
@@ -174,7 +174,7 @@ INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
 import bpejit
-from bpejit.jobs.running import open_store
+from bpejit.jobs.job_plan import open_store
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in the background of a shell
 

@@ -18,7 +18,7 @@ import bpejit
 from bpejit.corpus.fingerprints import check_times, checksum, modified_times
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.job_folder import sealed, unsealed
-from bpejit.jobs.running import open_store
+from bpejit.jobs.job_plan import open_store
 
 pytest.importorskip("pyarrow", reason="the extra `data` is not installed")
 

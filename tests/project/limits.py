@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 71_004,
-    "package lines of code": 43_248,
-    "package tokens": 423_141,
+    "package lines": 71_010,
+    "package lines of code": 43_244,
+    "package tokens": 423_131,
     "tokens in a line of code": 9.78,
     "package modules": 319,
     "cli lines": 4_158,
