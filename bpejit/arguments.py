@@ -18,10 +18,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from inspect import Signature
 from typing import Any, ParamSpec, TypeVar
 
 from bpejit.errors import ArgumentTypeError, BpejitError, OptionError, shorten
+from bpejit.jit.listening import in_notebook
+from bpejit.progress_bar import ProgressBar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -313,10 +316,25 @@ def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
     """Ignore a report on progress."""
 
 
+def showing_progress(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorate a function so that `progress=True` shows a bar while it runs, where there is a terminal or a notebook."""
+
+    @functools.wraps(function)
+    def shown(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        has_bar = in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+        if options.get("progress") is not True or not has_bar:
+            return function(*args, **options)
+        with closing(ProgressBar()) as bar:
+            options["progress"] = bar
+            return function(*args, **options)
+
+    return shown
+
+
 def progress(value: Any) -> Callable[[str, int, int | None, str], None]:
     """Return the argument `progress` as a callback: by default a no-op, and for True one that writes a line to standard error.
 
-    The decorator `bpejit.progress_bar.showing_progress` replaces True where there may be a bar instead.
+    The decorator `showing_progress` replaces True where there may be a bar instead.
     """
     if value is None or value is False:
         return no_progress

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpejit.errors import CorpusError
 from bpejit.kernels.common.byte_strings import copy_strings
 from bpejit.kernels.common.integer_lists import lists_of
-from bpejit.kernels.constants import TEXT_PADDING
+from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 
 Array = npt.NDArray[Any]
 
@@ -129,6 +130,15 @@ def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, in
     text = np.zeros(source.size + TEXT_PADDING, dtype=np.uint8)
     text[: source.size] = source
     return text, source.size
+
+
+def check_chunk(n_bytes: int) -> None:
+    """Raise CorpusError if a chunk of `n_bytes` is too long for the positions of the kernels."""
+    if n_bytes > MAX_TEXT_BYTES:
+        raise CorpusError(
+            f"{n_bytes} bytes of text have no position where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+            "put special tokens between the documents, or choose another split pattern"
+        )
 
 
 def lengths_of(values: Collection[Sized]) -> Array:

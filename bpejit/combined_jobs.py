@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.job_plan import open_store
-from bpejit.progress_bar import Progress, showing_progress
+from bpejit.progress_bar import Progress
 from bpejit.storage.remote import local_path
 
 if TYPE_CHECKING:

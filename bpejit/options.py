@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from bpejit import arguments
-from bpejit.progress_bar import showing_progress
+from bpejit.arguments import showing_progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -165,18 +162,3 @@ class ProgressBar:
                 self._show_in_notebook(self._bar, ended=True)
             self._bar.stop()
             self._bar = None
-
-
-def showing_progress(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function so that `progress=True` shows a bar while it runs, where there is a terminal or a notebook."""
-
-    @functools.wraps(function)
-    def shown(*args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        has_bar = in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
-        if options.get("progress") is not True or not has_bar:
-            return function(*args, **options)
-        with closing(ProgressBar()) as bar:
-            options["progress"] = bar
-            return function(*args, **options)
-
-    return shown

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.corpus.reading_options import UNIT_BYTES, ReadingOptions
 from bpejit.encoding.codec import Codec
@@ -33,7 +34,6 @@ from bpejit.model import Model
 from bpejit.options import chosen, takes
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
-from bpejit.progress_bar import showing_progress
 from bpejit.registry import AUTO
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
@@ -903,16 +903,13 @@ class Tokenizer:
         """
         from bpejit.corpus.contents import Contents
         from bpejit.jobs.file_encoding import encode_files
-        from bpejit.jobs.job_options import check_job_options, check_token, describe_call
+        from bpejit.jobs.job_options import check_job_options, check_token
         from bpejit.tokenfiles.opening import output_format
 
         passed = locals() | options
-        command = getattr(options["progress"], "command", "")
-        command = command or describe_call("tokenizer.encode_files", Tokenizer.encode_files, passed)
         work = checked_work(options)
         job_options = check_job_options(
             passed,
-            command,
             per_input=out_dir is not None,
             append=check_token("append_token", options["append_token"], self.special_tokens),
             prepend=check_token("prepend_token", options["prepend_token"], self.special_tokens),

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.jit import cache
 from bpejit.jit.dispatch import is_first_run, on_compile
 from bpejit.jit.listening import counting_compilations
-from bpejit.progress_bar import Progress, showing_progress
+from bpejit.progress_bar import Progress
 
 
 @showing_progress

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.counting.count_options import SplitSettings
 from bpejit.counting.counts_file import CountsReader, write_counts
@@ -24,7 +25,7 @@ from bpejit.counting.table_streams import even_blocks, merge_streams, read_table
 from bpejit.counting.tsv import format_lines, read_lines
 from bpejit.errors import CountsError, OutputError
 from bpejit.options import takes
-from bpejit.progress_bar import Progress, showing_progress
+from bpejit.progress_bar import Progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.storage.files import read_error, scratch_folder

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable, huge_page_zeros, padded_text, touch_pages
+from bpejit.arrays import Array, PretokenTable, check_chunk, huge_page_zeros, padded_text, touch_pages
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.table_streams import merge_streams, new_arrays, sort_blocks
 from bpejit.engines.threads import TaskThreads
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.common import keys
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING, WARMING_TEXT
 from bpejit.kernels.counting import common_pretokens, interning, text_counting
 from bpejit.kernels.splitting.spans import MIN_ENDS
-from bpejit.splitting import Splitter, check_chunk
+from bpejit.splitting import Splitter
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18

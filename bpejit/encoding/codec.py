@@ -18,11 +18,10 @@ from bpejit.encoding.batch_encoding import as_texts, divide, join_batches, long_
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder, prepared
-from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
+from bpejit.encoding.kernel_runner import AnySplitter, CarriageReturns, ShortTextCall
 from bpejit.encoding.restarts import encode_parts, parts_of
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, TEXT_BYTES, Workspace
-from bpejit.errors import warn_user
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.kernels.encoding.span_encoding import MAX_ID
@@ -62,37 +61,6 @@ def _checked(call: ShortEncoding, carriage_returns: CarriageReturns, text: objec
     if ids is not None:
         carriage_returns.check(ids)
     return ids
-
-
-class CarriageReturns:
-    r"""Give one warning when ids have a carriage return.
-
-    Training with `normalize_newlines` replaces `\r\n` and `\r` by `\n`, so no token but the byte itself has a carriage return.
-    The ids of other texts are right, but there are more of them than the vocabulary would need.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._id: int | None = model.ids[b"\r"]
-
-    @classmethod
-    def of(cls, model: Model) -> CarriageReturns | None:
-        """Return an object for a model that was trained so, and None for others."""
-        return cls(model) if model.training.get("normalize_newlines") is True else None
-
-    def check(self, ids: Array | Sequence[int]) -> None:
-        """Warn if the byte is among ids, the first time that it is."""
-        if self._id is not None and self._id in ids:
-            self._id = None
-            warn_user(
-                "the text has carriage returns, and the tokenizer was trained with `normalize_newlines`, so each of them is a "
-                "token of its own; convert the line ends to newlines first, or train without this option"
-            )
-
-    def checked(self, blocks: Iterable[Array]) -> Iterator[Array]:
-        """Yield arrays of ids after checking them."""
-        for ids in blocks:
-            self.check(ids)
-            yield ids
 
 
 class Codec:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, padded_text
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, check_chunk, lengths_of, padded_text
 from bpejit.encoding.batch_encoding import DocumentBuffer, as_utf8, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
@@ -35,7 +35,7 @@ from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.packed_tokens import id_range, pack_tokens
-from bpejit.splitting import Splitter, check_chunk
+from bpejit.splitting import Splitter
 from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import ROOM_OF_CHARACTER, encode_range, encode_utf8
 

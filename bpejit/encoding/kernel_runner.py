@@ -8,16 +8,15 @@ replaced.
 from __future__ import annotations
 
 import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
-from bpejit.errors import CorpusError, shorten
-from bpejit.jit.dispatch import bind
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.errors import CorpusError, shorten, warn_user
+from bpejit.jit.dispatch import addresses_of, bind
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
 from bpejit.kernels.encoding import pretoken_cache, span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
@@ -172,6 +171,37 @@ class KernelRunner:
                 "none of them: clean the text, or decode and encode it with errors='replace'"
             )
         return ids
+
+
+class CarriageReturns:
+    r"""Give one warning when ids have a carriage return.
+
+    Training with `normalize_newlines` replaces `\r\n` and `\r` by `\n`, so no token but the byte itself has a carriage return.
+    The ids of other texts are right, but there are more of them than the vocabulary would need.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._id: int | None = model.ids[b"\r"]
+
+    @classmethod
+    def of(cls, model: Model) -> CarriageReturns | None:
+        """Return an object for a model that was trained so, and None for others."""
+        return cls(model) if model.training.get("normalize_newlines") is True else None
+
+    def check(self, ids: Array | Sequence[int]) -> None:
+        """Warn if the byte is among ids, the first time that it is."""
+        if self._id is not None and self._id in ids:
+            self._id = None
+            warn_user(
+                "the text has carriage returns, and the tokenizer was trained with `normalize_newlines`, so each of them is a "
+                "token of its own; convert the line ends to newlines first, or train without this option"
+            )
+
+    def checked(self, blocks: Iterable[Array]) -> Iterator[Array]:
+        """Yield arrays of ids after checking them."""
+        for ids in blocks:
+            self.check(ids)
+            yield ids
 
 
 class ShortTextCall:

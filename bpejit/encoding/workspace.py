@@ -11,7 +11,7 @@ import numpy as np
 from bpejit.arrays import Array, huge_page_zeros
 from bpejit.encoding.cache_budget import Budget, process_budget
 from bpejit.errors import CorpusError
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import (
     boundary_filter,

@@ -12,6 +12,7 @@ the command line lists the names, with the options of how work is distributed, w
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -148,10 +149,23 @@ def count_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def peak_memory() -> tuple[int, int]:
+    """Return the peak resident memory of this process, and of the largest child process that has ended, in bytes.
+
+    Both are 0 where the system does not tell, and the second one if there were no child processes.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0, 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    own, children = (resource.getrusage(who).ru_maxrss * unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own, children
+
+
 def start_method() -> str:
     """Return the start method of worker processes: `fork` where it is safe, else `spawn`."""
     import multiprocessing  # not at the top: the help of commands needs none of these
-    import sys
     import threading
 
     wanted = os.environ.get("BPEJIT_START_METHOD")

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bpejit.errors import OptionError, shorten
 from bpejit.jit import MISMATCH, cache, fingerprint, listening, loader, methods, shipped
@@ -382,6 +383,11 @@ def make_builtin(function: Callable[..., int], words: Any) -> Callable[[object],
         Takes one object. None if methods cannot be compiled in this mode, or with this interpreter.
     """
     return function.made_builtin(words) if isinstance(function, Kernel) and methods.are_possible() else None
+
+
+def addresses_of(arrays: tuple[npt.NDArray[Any], ...]) -> npt.NDArray[np.int64]:
+    """Return the address and the size of each array: int64 [2 * arrays]."""
+    return np.array([number for array in arrays for number in (array.ctypes.data, array.size)], dtype=np.int64)
 
 
 def bind(function: Callable[..., int], *arguments: Any) -> BoundCall:

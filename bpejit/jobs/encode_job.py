@@ -19,8 +19,8 @@ from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
 from bpejit.corpus.kept_columns import merge_schemas, pack_rows, read_schema, unpack_rows
 from bpejit.corpus.units import Unit
-from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.kernel_runner import CarriageReturns
 from bpejit.engines import FunctionJob
 from bpejit.errors import CorpusError
 from bpejit.formats.missing_parts import END_OF_TEXT

@@ -25,8 +25,9 @@ from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, check_shared_sources, find_sources, total_bytes
 from bpejit.corpus.units import plan_units
-from bpejit.encoding.codec import CarriageReturns, Codec, warm_encoding
+from bpejit.encoding.codec import Codec, warm_encoding
 from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.kernel_runner import CarriageReturns
 from bpejit.engines import RAY, Engine, FunctionJob, Job, make_engine, report_details
 from bpejit.errors import BpejitError, OptionError
 from bpejit.jit.listening import working_time

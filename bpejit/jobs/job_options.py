@@ -1,6 +1,5 @@
 """The options of an encoding job, and the part of it that this process works on."""
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +10,6 @@ from typing import Annotated, Any, TypedDict
 from bpejit import arguments
 from bpejit.errors import OptionError, SpecialTokenError, shorten
 from bpejit.options import Option
-
-_NOT_SHOWN = {"self", "progress", "resume", "overwrite", "dry_run"}
-
-_SHOWN_CHARACTERS = 200
 
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -130,7 +125,7 @@ class JobOptions:
     texts : dict of str to str
         The texts of `append` and `prepend` by their ids, for messages.
     command : str
-        The command, or the call in Python, that continues the job.
+        The command that continues the job; empty for a call in Python.
     """
 
     files: Mapping[str, Any]
@@ -231,14 +226,13 @@ _FILE_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
 """What returns the value of an option that changes files, checked, from the name and the value that was given."""
 
 
-def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool = False, **tokens: Any) -> JobOptions:
+def check_job_options(given: Mapping[str, Any], *, per_input: bool = False, **tokens: Any) -> JobOptions:
     """Return the options of a job, checked.
 
     Parameters
     ----------
     given : dict
         The arguments of a public function, which may have others, and not all of those that change files.
-    command : str
     per_input : bool
     **tokens
         The ids of `append` and `prepend` (see `check_token`).
@@ -257,31 +251,10 @@ def check_job_options(given: Mapping[str, Any], command: str, *, per_input: bool
         overwrite=arguments.flag("overwrite", given["overwrite"]),
         unit_bytes=arguments.whole_number("unit_bytes", given["unit_bytes"], least=1),
         texts={str(number): given[f"{name}_token"] for name, number in tokens.items() if number is not None},
-        command=command,
+        command=getattr(given["progress"], "command", ""),
     )
     if files.get("shard_exact") and files["shard_tokens"] is None:
         raise OptionError(
             "shard_exact is True, but there is no number of ids of a shard: give `shard_tokens=`, or leave `shard_exact=` out"
         )
     return options
-
-
-def describe_call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Return the call that continues a job: what differs from the defaults of a function, and `resume=True`.
-
-    Parameters
-    ----------
-    name : str
-        Of the function, for a user.
-    function : callable
-    given : dict
-        Its arguments.
-    """
-    shown = []
-    for key, parameter in inspect.signature(function).parameters.items():
-        value = given[key]
-        if key in _NOT_SHOWN or (value is parameter.default or (isinstance(value, (str, int)) and value == parameter.default)):
-            continue
-        text = shorten(os.fspath(value) if isinstance(value, os.PathLike) else value, _SHOWN_CHARACTERS)
-        shown.append(text if parameter.default is parameter.empty else f"{key}={text}")
-    return f"{name}({', '.join([*shown, 'resume=True'])})"

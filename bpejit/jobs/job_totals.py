@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
+from bpejit.engines import peak_memory
 from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import Fields
 from bpejit.jobs.job_options import Part
-from bpejit.process_memory import peak_memory
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bpejit.splitting.pattern_compiler import avoids as avoids, covers_all_text as covers_all_text
     from bpejit.splitting.presets import PRESETS as PRESETS, Pattern as Pattern
     from bpejit.splitting.regex_syntax import Chars as Chars
-    from bpejit.splitting.splitter import Splitter as Splitter, check_chunk as check_chunk
+    from bpejit.splitting.splitter import Splitter as Splitter
     from bpejit.splitting.unicode_versions import read_ranges as read_ranges
 
 # Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
@@ -51,7 +51,7 @@ _MODULE_OF = {
         "pattern_compiler": ("avoids", "covers_all_text"),
         "presets": ("PRESETS", "Pattern"),
         "regex_syntax": ("Chars",),
-        "splitter": ("Splitter", "check_chunk"),
+        "splitter": ("Splitter",),
         "unicode_versions": ("read_ranges",),
     }.items()
     for name in names

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.jit.dispatch import addresses_of
 from bpejit.jit.simd import CONTEXT_SIZE
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.splitting.pattern import SplitPattern, SplitTables
 from bpejit.splitting.special_token_finder import SpecialTokenFinder

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.errors import CorpusError
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG, STRIDE
 from bpejit.kernels.splitting import spans, special_token_scan
 from bpejit.kernels.splitting.spans import split_adjacent
@@ -24,15 +23,6 @@ from bpejit.utf8 import widths
 
 _BLOCK_SPANS = 1 << 16
 """Number of spans that are found at a time; the text and its ends stay in the cache until they are used."""
-
-
-def check_chunk(n_bytes: int) -> None:
-    """Raise CorpusError if a chunk of `n_bytes` is too long for the positions of the kernels."""
-    if n_bytes > MAX_TEXT_BYTES:
-        raise CorpusError(
-            f"{n_bytes} bytes of text have no position where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
-            "put special tokens between the documents, or choose another split pattern"
-        )
 
 
 class Splitter:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.errors import TokenFileError, warn_user
-from bpejit.progress_bar import Progress, showing_progress
+from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles import load_format

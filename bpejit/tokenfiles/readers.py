@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bpejit import arguments
+from bpejit.arguments import showing_progress
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.progress_bar import Progress, showing_progress
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.description import ALL_DTYPES, END_DTYPE, Description, description_path
 

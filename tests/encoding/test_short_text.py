@@ -14,7 +14,7 @@ import bpejit
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.jit import MISMATCH
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import NEED_SCRATCH
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.utf8 import encode_utf8

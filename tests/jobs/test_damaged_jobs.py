@@ -222,16 +222,13 @@ def test_job_of_another_version_is_refused(work: Path, part: tuple[int, int] | N
         job_files.combine("plain")
 
 
-def test_message_names_the_option_and_the_call(work: Path) -> None:
+def test_message_names_the_option(work: Path) -> None:
     interrupt("plain", append_token=END)
     with pytest.raises(OutputError) as caught:
         job_files.run("plain", resume=True)
     message = str(caught.value)
     assert f'but it has `append_token="{END}"`, and this one has not; expected the same job to resume it: ' in message
-    call = message.partition("continue it with `")[2].partition("`")[0]
-    assert call.startswith("tokenizer.encode_files(['a.txt', 'b.txt'], out='out/t.bin', ")
-    assert "append_token='<|endoftext|>', " in call
-    assert "resume=True)`, or start again with `overwrite=True`" in message
+    assert message.endswith("give the same inputs and options, or start again with `overwrite=True`")
 
 
 def test_small_compressed_files_are_kept(work: Path) -> None:

@@ -9,20 +9,12 @@ from __future__ import annotations
 
 from typing import Any, get_args, get_type_hints
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import array_at
 
 
-def addresses_of(arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
-    """Return the address and the size of each array: int64 [2 * arrays]."""
-    return np.array([number for array in arrays for number in (array.ctypes.data, array.size)], dtype=np.int64)
-
-
 def make_reader(kind: type[tuple[Any, ...]]) -> Any:
-    """Return an inlined kernel that rebuilds a named tuple from its `addresses_of`.
+    """Return an inlined kernel that rebuilds a named tuple from its addresses (`bpejit.jit.dispatch.addresses_of`).
 
     Parameters
     ----------

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.jit.dispatch import inline, make_builtin, method
+from bpejit.jit.dispatch import addresses_of, inline, make_builtin, method
 from bpejit.jit.memory import array_at, call_c
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     DATA_WORD,
     DECREF,

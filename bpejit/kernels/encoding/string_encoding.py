@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
+from bpejit.jit.dispatch import BoundCall, addresses_of, inline, make_builtin, method
 from bpejit.jit.memory import array_at, call_c
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import (
     ARRAY,
     DATA_WORD,

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
+from bpejit.jit.dispatch import BoundCall, addresses_of, inline, make_builtin, method
 from bpejit.jit.memory import array_at, call_c
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.c_api import INCREF, NONE, c_api
 from bpejit.kernels.common.integer_lists import integers, new_list
 from bpejit.kernels.common.python_text import is_layout_known, write_string

@@ -25,7 +25,7 @@ from bpejit.engines import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_options import JobOptions, check_job_options, describe_call
+from bpejit.jobs.job_options import JobOptions, check_job_options
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.job_totals import JobReport, JobResult
 from bpejit.jobs.running import estimate_job, join_parts, run_job
@@ -246,8 +246,7 @@ def generate_data(
     """
     given = locals() | work
     begun = working_time()
-    command = getattr(work["progress"], "command", "") or describe_call("bpejit.generate_data", generate_data, given)
-    options = check_job_options(given, command)
+    options = check_job_options(given)
     problem = load_problem(problem)
     chosen = checked_work(work)
     report = chosen["report"]

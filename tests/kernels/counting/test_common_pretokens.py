@@ -7,7 +7,7 @@ import twins
 from helpers.training import hash_table, slot_contents
 from hypothesis import given, strategies as st
 
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.counting import common_pretokens
 

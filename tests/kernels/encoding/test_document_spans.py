@@ -12,7 +12,7 @@ from helpers.encoding import make_model, make_workspace, merge_lists, naive_rule
 from hypothesis import given, strategies as st
 
 from bpejit.encoding.encoder_tables import make_tables
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.encoding import pretoken_cache, windowed_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays

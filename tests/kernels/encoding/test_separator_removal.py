@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.encoding.encoder_tables import make_tables
 from bpejit.jit import dispatch
-from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.encoding import pretoken_cache, windowed_merging
 from bpejit.kernels.encoding.text_encoding import encode_text, remove_separators

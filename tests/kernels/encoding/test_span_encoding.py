@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens
+from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.common import keys
-from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.keys import hash_key, short_key
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.encoding import pretoken_cache, recurring_sentences, span_encoding as kernels, windowed_merging
