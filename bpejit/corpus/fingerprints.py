@@ -56,11 +56,14 @@ def identify_input(source: Source) -> dict[str, str | None]:
     return {"sha256": digest.hexdigest()}
 
 
-def modified_times(paths: Iterable[str]) -> dict[str, int | None]:
-    """Return the modification time of each local file, in nanoseconds; None if there is no such file."""
+def modified_times(paths: Iterable[str], known: Mapping[str, int] | None = None) -> dict[str, int | None]:
+    """Return the modification time of each local file, in nanoseconds, if it is not `known`; None if there is no such file."""
     times: dict[str, int | None] = {}
+    known = known or {}
     for path in paths:
-        if path not in times:
+        if path in known:
+            times[path] = known[path]
+        elif path not in times:
             try:
                 times[path] = None if is_remote(path) else os.stat(path).st_mtime_ns  # noqa: PTH116 - there may be 10,000
             except OSError:
@@ -68,9 +71,9 @@ def modified_times(paths: Iterable[str]) -> dict[str, int | None]:
     return times
 
 
-def times_sha256(paths: Iterable[str]) -> str:
+def times_sha256(times: Mapping[str, int | None]) -> str:
     """Return a hash of paths and their modification times."""
-    return hashlib.sha256(repr(modified_times(paths)).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(repr(times).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def check_times(times: Mapping[str, int | None]) -> None:

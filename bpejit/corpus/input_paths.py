@@ -111,6 +111,9 @@ GIVE_TEXTS = (
 Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | Iterator[Any]
 """One file, folder, glob, URL or `-`, a list of them, or an iterator of texts."""
 
+Found = tuple[str, str, list[str], os.stat_result | None]
+"""The path of an input, its kind, its files, and the status of a regular file (see `find_paths`)."""
+
 
 def list_inputs(inputs: Inputs) -> list[str]:
     """Return the paths of all inputs, as `find_sources` does, without opening them.
@@ -121,13 +124,13 @@ def list_inputs(inputs: Inputs) -> list[str]:
         If there are no inputs, or a glob or a folder has no files. Whether a file exists is not checked.
     """
     names: list[str] = []
-    for name, kind, files in find_paths(inputs):
+    for name, kind, files, _ in find_paths(inputs):
         names += [file[0] for file in find_remote(name)[1]] if kind == "remote" else files
     return names
 
 
-def find_paths(inputs: Inputs) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the path of each input, its kind, and its files.
+def find_paths(inputs: Inputs) -> Iterator[Found]:
+    """Yield the path of each input, its kind, its files, and of a regular file its status.
 
     Kinds are `stream` (standard input), `remote`, `folder`, `regular`, and `other`.
     What cannot be examined is `other`, as pipes are: opening it raises the right error.
@@ -140,12 +143,12 @@ def find_paths(inputs: Inputs) -> Iterator[tuple[str, str, list[str]]]:
                     "standard input (`-`) is listed twice, but can be read only once; expected it once: remove one"
                 )
             has_stream = True
-            yield name, "stream", [name]
+            yield name, "stream", [name], None
         elif "://" in name and is_remote(name):
-            yield name, "remote", []
+            yield name, "remote", [], None
         elif glob.has_magic(name) and not os.path.exists(name):  # noqa: PTH110 - False for a name that is too long
             matches = list(_matches_of(name))
-            if not any(files for _, _, files in matches):
+            if not any(files for _, _, files, _ in matches):
                 if arguments.looks_like_text(name):
                     raise unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
@@ -160,18 +163,20 @@ def find_paths(inputs: Inputs) -> Iterator[tuple[str, str, list[str]]]:
         raise CorpusError("no input was given; expected at least one file, folder, glob, or `-` for standard input")
 
 
-def _examined(name: str) -> tuple[str, str, list[str]]:
-    """Return a path, its kind, and its files: itself, or those of a folder."""
+def _examined(name: str) -> Found:
+    """Return what `find_paths` yields of a path: as its files itself, or those of a folder."""
     try:
-        mode = os.stat(name).st_mode  # noqa: PTH116 - a third of the time, and there may be 10,000 files
+        status = os.stat(name)  # noqa: PTH116 - a third of the time, and there may be 10,000 files
     except (OSError, ValueError):  # also a name that is too long
-        return name, "other", [name]
-    if stat.S_ISDIR(mode):
-        return name, "folder", sorted(_files_of(name))
-    return name, "regular" if stat.S_ISREG(mode) else "other", [name]
+        return name, "other", [name], None
+    if stat.S_ISREG(status.st_mode):
+        return name, "regular", [name], status
+    if stat.S_ISDIR(status.st_mode):
+        return name, "folder", sorted(_files_of(name)), None
+    return name, "other", [name], None
 
 
-def _matches_of(pattern: str) -> Iterator[tuple[str, str, list[str]]]:
+def _matches_of(pattern: str) -> Iterator[Found]:
     """Yield the files and folders that match a glob, as the shell may expand it as well.
 
     Folders that match `**` are left out, since their files match, too.

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 from bpejit import arguments
@@ -19,6 +20,7 @@ from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream,
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.errors import CorpusError, OptionError
+from bpejit.process_memory import collector_paused
 from bpejit.storage.remote import has_ranges, is_remote, remote_errors
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -32,6 +34,9 @@ _FILES_TOGETHER = 32
 """Files that are examined together. Their first bytes stay in the processor's cache: with 256 files, the search for control
 characters in them takes three times as long.
 """
+
+ExaminedFile = tuple[str, os.stat_result | None]
+"""The path of a regular file, and its status if it has been examined."""
 
 TEXTS = "texts"
 """The format of an iterator of texts, and its name in messages."""
@@ -69,6 +74,8 @@ class Source:
         The content of a small file.
     sha256 : str, optional
         The fingerprint of a small file (see `bpejit.corpus.fingerprints`), if it was computed when the file was examined.
+    modified : int, optional
+        The modification time of a file when it was examined, in nanoseconds.
     streamed : bool
         Whether a remote file is read from its start to its end, because its storage or its format does not allow more.
     """
@@ -87,6 +94,7 @@ class Source:
     streamed: bool = False
     kept: bytes | None = field(default=None, compare=False, repr=False)
     sha256: str | None = field(default=None, compare=False, repr=False)
+    modified: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def length(self) -> int | None:
@@ -184,17 +192,24 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     contents = contents or Contents()
     if isinstance(inputs, Iterator):
         return [Source(TEXTS, None, input_format=TEXTS, options=contents.options, texts=inputs)]
+    with collector_paused():
+        sources = _found_sources(inputs, contents)
+    contents.warn()
+    return sources
+
+
+def _found_sources(inputs: Inputs, contents: Contents) -> list[Source]:
     sources: list[Source] = []
-    files: list[str] = []
+    files: list[ExaminedFile] = []
     try:
-        for name, kind, inside in find_paths(inputs):
-            if kind == "regular":
-                files.append(name)
+        for name, kind, inside, status in find_paths(inputs):
+            if status is not None:
+                files.append((name, status))
                 continue
             group, files = files, []
             sources += _file_sources(group, contents)
             if kind == "folder":
-                sources += records_of_folder(name, list(_file_sources(inside, contents)), contents)
+                sources += records_of_folder(name, list(_file_sources([(path, None) for path in inside], contents)), contents)
             elif kind == "remote":
                 found = list(_remote_sources(name, contents))
                 is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
@@ -209,7 +224,6 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
             raise CorpusError(f"{error}, or {GIVE_TEXTS}") from error
         raise
     sources += _file_sources(files, contents)
-    contents.warn()
     return sources
 
 
@@ -260,12 +274,12 @@ def _other_source(name: str, contents: Contents) -> Source:
     except OSError as error:
         raise unreadable(name, error) from error
     if regular:  # it was created in the meantime
-        return next(_file_sources([name], contents))
+        return next(_file_sources([(name, None)], contents))
     return Source(name, None, contents=contents, options=contents.options)
 
 
-def _file_sources(names: Sequence[str], contents: Contents) -> Iterator[Source]:
-    """Yield the sources of regular files.
+def _file_sources(files: Sequence[ExaminedFile], contents: Contents) -> Iterator[Source]:
+    """Yield the sources of regular files, some of which have been examined.
 
     There may be 10,000 files, and opening, reading and closing one takes 7 microseconds: nothing here may take long.
 
@@ -274,32 +288,33 @@ def _file_sources(names: Sequence[str], contents: Contents) -> Iterator[Source]:
     CorpusError
         For the first file that cannot be read, or is not accepted.
     """
-    for first in range(0, len(names), _FILES_TOGETHER):
-        yield from _examined_together(names[first : first + _FILES_TOGETHER], contents)
+    for first in range(0, len(files), _FILES_TOGETHER):
+        yield from _read_together(files[first : first + _FILES_TOGETHER], contents)
 
 
-def _examined_together(names: Sequence[str], contents: Contents) -> Iterator[Source]:
-    found: list[bytes] = []
-    sizes: list[int] = []
+def _read_together(files: Sequence[ExaminedFile], contents: Contents) -> Iterator[Source]:
+    found: list[tuple[bytes, int, int]] = []
     head_bytes = contents.head_bytes
     failed = None
     try:
-        for name in names:
+        for name, examined in files:
             number = os.open(name, _READ_FLAGS)
             try:
                 data = os.read(number, head_bytes)
-                # A second read at the end of a file takes a microsecond less than asking for the size.
-                ended = len(data) < head_bytes and not os.read(number, 1)
-                sizes.append(len(data) if ended else os.fstat(number).st_size)
-                found.append(data)
+                status = examined
+                if status is None or len(data) != status.st_size:
+                    status = os.fstat(number)
+                if len(data) > status.st_size:  # it is being written, or has no size, as files in /proc
+                    data += b"".join(iter(partial(os.read, number, head_bytes), b""))
+                found.append((data, max(status.st_size, len(data)), (examined or status).st_mtime_ns))
             finally:
                 os.close(number)
     except OSError as error:
         failed = error
-    heads = [data[:HEAD_BYTES] for data in found]
+    heads = [data[:HEAD_BYTES] for data, _, _ in found]
     clean = not has_controls(b"".join(heads))
     options, hashed = contents.options, contents.hashed
-    for name, data, head, size in zip(names, found, heads, sizes, strict=False):
+    for (name, _), (data, size, modified), head in zip(files, found, heads, strict=False):
         if clean and contents.is_plain(name, head):
             input_format, skip = TEXT, 0
         elif contents.compression(head) is not None:
@@ -309,7 +324,7 @@ def _examined_together(names: Sequence[str], contents: Contents) -> Iterator[Sou
             input_format, skip = contents.recognize(name, head, clean=clean)
         # Not by the constructor of the frozen class, which takes three times as long.
         source = object.__new__(Source)
-        source.__dict__.update(path=name, size=size, start=skip, input_format=input_format, options=options)
+        source.__dict__.update(path=name, size=size, start=skip, input_format=input_format, options=options, modified=modified)
         if size == len(data):
             if input_format == TEXT:
                 source.__dict__["kept"] = contents.keep(data)
@@ -317,14 +332,12 @@ def _examined_together(names: Sequence[str], contents: Contents) -> Iterator[Sou
                 source.__dict__["sha256"] = hash_content(data)
         yield source
     if failed is not None:
-        raise unreadable(names[len(sizes)], failed) from failed
+        raise unreadable(files[len(found)][0], failed) from failed
 
 
 def hash_content(data: bytes) -> str:
     """Return the fingerprint of a small file from its content (see `bpejit.corpus.fingerprints`)."""
-    digest = hashlib.sha256(b"%d " % len(data))
-    digest.update(data)
-    return digest.hexdigest()
+    return hashlib.sha256(b"%d %b" % (len(data), data)).hexdigest()
 
 
 def _compressed_source(name: str, size: int | None, contents: Contents) -> Source:

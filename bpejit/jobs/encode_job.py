@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, random_numbers
+from bpejit.arrays import Array, distinct, random_numbers
 from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Block, Skipped
 from bpejit.corpus.chunks import ChunkReader
 from bpejit.corpus.fingerprints import checksum
@@ -123,7 +123,7 @@ class EncodeWorker:
             ids = found.astype(self._dtype)
             if block.separated and block.specials:
                 # An empty text has no document, and a separator at the end of a text is not followed by one.
-                ends = np.union1d(self._separated_ends(ids), ends[ends > 0])
+                ends = distinct(np.concatenate((self._separated_ends(ids), ends[ends > 0])))
         return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns, block_checksum(block))
 
     def _separated_ends(self, ids: Array) -> Array:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,6 +41,7 @@ from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, CompleteParts, FileP
 from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
 from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.spools import SpoolRecord
+from bpejit.process_memory import collector_paused
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
@@ -104,6 +106,12 @@ class EncodingPlan(JobPlan):
     def paths(self) -> list[str]:
         """The inputs of the part."""
         return list(dict.fromkeys(source.path for unit in self.mine for source in unit.sources))
+
+    @property
+    def times(self) -> dict[str, int]:
+        """The modification times of local inputs when they were examined."""
+        sources = chain.from_iterable(unit.sources for unit in self.mine)
+        return {source.path: source.modified for source in sources if source.modified is not None}
 
     @property
     def releases_gil(self) -> bool:
@@ -267,7 +275,8 @@ def encode_files(
             check_suffix(out, format)
         else:
             check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
-    plan = _plan_job(encoder, inputs, sources, out, options, dtype, format, work["chunk_bytes"], contents)
+    with collector_paused():  # there may be 10,000 inputs
+        plan = _plan_job(encoder, inputs, sources, out, options, dtype, format, work["chunk_bytes"], contents)
     known: dict[str, Any] = {"dtype": plan.job["dtype"], "byte_order_marks": tuple(contents.marked), "part": options.part}
     if dry_run:
         return replace(_report(*estimate_job(plan, work), **known), stages={})

@@ -126,6 +126,11 @@ class JobPlan(ABC):
         """The inputs of the part."""
 
     @property
+    def times(self) -> dict[str, int]:
+        """The modification times of inputs that are known, in nanoseconds."""
+        return {}
+
+    @property
     def begun_fields(self) -> Fields:
         """Fields of the manifest of the unfinished job that only joining needs, and that may differ between parts."""
         return {}
@@ -150,7 +155,7 @@ class JobPlan(ABC):
     @cached_property
     def modified(self) -> str | None:
         """A hash of the modification times of the inputs, from before they are read."""
-        return times_sha256(self.paths)
+        return times_sha256(modified_times(self.paths, self.times))
 
     @abstractmethod
     def checksum_job(self, checkpoint: Fields) -> tuple[Job, Any]:

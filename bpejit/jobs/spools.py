@@ -302,7 +302,7 @@ class SpoolSink:
             spool = self._open[side]
             lengths = self._options.token_lengths
             if lengths is not None:
-                n_bytes = int(lengths[part].sum(dtype=np.int64))
+                n_bytes = int(lengths.take(part).sum(dtype=np.int64))  # by an index of uint16 half as fast again
             spool.write(part, part_ends, n_bytes)
 
     def _cut(self, side: bool, ids: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
