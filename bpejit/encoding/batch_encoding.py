@@ -13,8 +13,8 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch, starts_of
-from bpejit.encoding.encode_stream import trimmed
-from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
+from bpejit.encoding.encode_stream import EncodeStream, trimmed
+from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
 from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
@@ -112,16 +112,29 @@ class DocumentBuffer:
             if following < stop and buffer.n_texts:
                 self.flush()
             elif following < min(stop, len(texts)):
-                text = arguments.as_bytes(f"texts[{following}]", texts[following])
-                self.append_alone(encode_utf8(text) if isinstance(text, str) else text, self._splitter)
+                self._append_long(arguments.as_bytes(f"texts[{following}]", texts[following]))
                 following += 1
             first = following
 
-    def append_alone(self, text: bytes, splitter: AnySplitter) -> None:
+    def _append_long(self, text: str | BytesLike) -> None:
+        """Append a text that does not fit into the buffer, or whose splitter has no automaton."""
+        if self._use_ids is not None or len(text) <= self._workspace.text_bytes:
+            self.append_alone(encode_utf8(text) if isinstance(text, str) else text, self._splitter)
+            return
+        self.flush()
+        stream = EncodeStream(self._runner, self._splitter, self._workspace, grows=True)
+        self._out = stream.append_rest(text, self._out, self._n_ids)
+        self._n_ids = int(self._workspace.progress[pretoken_cache.N_OUT])
+        self._end_text()
+
+    def append_alone(self, text: BytesLike, splitter: AnySplitter) -> None:
         """Append a text that is encoded by itself, with any splitter."""
         self.flush()
         for ids in self._encode_alone(text, splitter):
             self._append(ids)
+        self._end_text()
+
+    def _end_text(self) -> None:
         self._first += 1
         self._starts[self._first] = self._n_used + self._n_ids
 

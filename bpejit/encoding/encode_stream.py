@@ -109,14 +109,20 @@ class EncodeStream:
 
     def encode_rest(self, data: BytesLike | str) -> Array:
         """Add the last piece; return all remaining ids as one array."""
+        out = self.append_rest(data, empty_output(data), 0)
+        return self._runner.check_ids(trimmed(out, int(self._workspace.progress[pretoken_cache.N_OUT])))
+
+    def append_rest(self, data: BytesLike | str, out: Array, done: int) -> Array:
+        """Add the last piece, and write all remaining ids to `out[done:]`; return `out`, or a larger array that replaces it.
+
+        N_OUT of the progress is then the end of the ids.
+        """
         workspace = self._workspace
-        out = empty_output(data)
-        done = 0
         is_new = self._fresh and not self._filled
         has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None
         # Another thread could change text that is not immutable while a kernel reads it twice.
         if is_new and has_automaton and is_in_place(data) and len(data) > workspace.text_bytes:
-            workspace.progress[pretoken_cache.N_OUT] = 0
+            workspace.progress[pretoken_cache.N_OUT] = done
             out, n_encoded = self._encode_in_place(data, self._splitter.addresses, out)
             done = int(workspace.progress[pretoken_cache.N_OUT])
             data = data[n_encoded:]
@@ -126,7 +132,7 @@ class EncodeStream:
             workspace.progress[pretoken_cache.N_OUT] = done
             out = self._encode(last, out)
             done = int(workspace.progress[pretoken_cache.N_OUT])
-        return self._runner.check_ids(trimmed(out, done))
+        return out
 
     def _enlarge_text(self, length: int) -> None:
         """Enlarge the text buffer for a long text that is copied to it, where that takes less time than the calls it saves."""
