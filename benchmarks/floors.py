@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from .compare.corpora import Corpora, cut
+from bpejit.utf8 import encode_slices
+
+from .compare.corpora import Corpora, cut, documents_of
 from .compare.vocabularies import Vocabularies
 from .compare.works.batch import short_texts
 
 N_TEXTS = 200_000
 STREAM_BYTES = 5_000_000
+STRING_BYTES = 4_000_000
 GROUP = 1 << 8
 BLOCK_IDS = 1 << 16
 BLOCK_BYTES = 1 << 18
@@ -117,6 +121,41 @@ def one_text(tokenizer: Any, text: str) -> None:
 
     show(f"a text of 65 characters, {n_ids} ids: encode", best(whole) / repeats)
     show("  floor: UTF-8, copy, an empty call of the system, list of ids", best(floor) / repeats)
+
+
+def documents(tokenizer: Any, text: str) -> None:
+    """Documents, or one string, in later passes: the kernel for their bytes as one text, and the conversion of the strings."""
+    for label, texts, encode in (
+        ("documents", documents_of(text.encode()), tokenizer.encode_batch),
+        ("one string of 4 MB", [cut(text.encode(), STRING_BYTES).decode()], lambda texts: tokenizer.encode_array(texts[0])),
+    ):
+        data = "".join(texts).encode()
+
+        def whole(encode: Callable[[Any], Any] = encode, texts: list[str] = texts) -> None:
+            encode(texts)
+
+        def convert(texts: list[str] = texts) -> None:
+            for one in texts:
+                one.encode()
+
+        def convert_in_slices(texts: list[str] = texts) -> None:
+            for one in texts:
+                for _ in encode_slices(one):
+                    pass
+
+        def as_one(data: bytes = data) -> None:
+            tokenizer.encode_array(data)
+
+        times = {work: [] for work in (whole, as_one, convert, convert_in_slices)}
+        for _ in range(RUNS):
+            for work, found in times.items():
+                found.append(best(work, 1))
+        took, kernel, *conversions = (statistics.median(found) for found in times.values())
+        converting = min(conversions)
+        show(f"{label}: encoded as str", took, len(data))
+        show("  floor: their bytes as one text", kernel, len(data))
+        show("  floor: the conversion of the strings alone", converting, len(data))
+        print(f"  {(kernel + converting) / took:.0%} of both floors", flush=True)
 
 
 def stream(tokenizer: Any, text: str) -> None:
@@ -220,6 +259,7 @@ def main() -> None:
         tokenizer = bpejit.load(vocabulary.path)
         batches(tokenizer, text)
         one_text(tokenizer, text)
+        documents(tokenizer, text)
         stream(tokenizer, text)
         decoding(tokenizer, text)
         loading(vocabulary.path)

@@ -76,7 +76,7 @@ class DocumentBuffer:
         n_documents: int,
         estimate: int,
         separator: int,
-        encode_alone: Callable[[bytes, AnySplitter], Iterable[Array]],
+        encode_alone: Callable[[BytesLike, AnySplitter], Iterable[Array]],
         use_ids: Callable[[Array], object] | None = None,
     ) -> None:
         self._runner = runner

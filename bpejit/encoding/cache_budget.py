@@ -22,7 +22,7 @@ from typing import Any
 from bpejit.arguments import whole_number
 from bpejit.errors import OptionError, shorten
 
-DEFAULT_BYTES = 96 << 20
+DEFAULT_BYTES = 192 << 20
 """Default limit: a job with two workers stays below 300 MB, besides the libraries and buffers of pyarrow."""
 
 VARIABLE = "BPEJIT_ENCODING_CACHE_BYTES"
@@ -224,7 +224,7 @@ if hasattr(os, "register_at_fork"):
 def set_encoding_cache_budget(n_bytes: int) -> None:
     """Set the memory limit of the pre-token caches of all tokenizers and threads in this process.
 
-    The caches make encoding fast, and never change an id. With less memory than the default of 96 MiB, long texts with many
+    The caches make encoding fast, and never change an id. With less memory than the default of 192 MiB, long texts with many
     distinct words are encoded more slowly; Chinese and Japanese use the most. Each encoding thread has a cache of at least
     64 KiB. In addition to the caches, a tokenizer needs a fixed amount of memory for its tables, and each thread about 2 MB.
 

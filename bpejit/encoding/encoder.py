@@ -313,7 +313,7 @@ class Encoder(Decoder):
         separated = isinstance(splitter, Splitter) and not (symbols and not symbols.byte_ids)
         separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if separated else -1
 
-        def encode_alone(text: bytes, splitter: AnySplitter) -> Iterable[Array]:
+        def encode_alone(text: BytesLike, splitter: AnySplitter) -> Iterable[Array]:
             return [self.encode(text, workspace, splitter)] if use_ids is None else self.blocks(text, workspace, splitter)
 
         buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator, encode_alone, use_ids)

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_975,
-    "package lines of code": 43_225,
-    "package tokens": 422_911,
+    "package lines": 71_032,
+    "package lines of code": 43_259,
+    "package tokens": 423_397,
     "tokens in a line of code": 9.78,
     "package modules": 319,
     "cli lines": 4_158,
