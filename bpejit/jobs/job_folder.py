@@ -337,7 +337,6 @@ class GrowingFile:
 
     def close(self) -> None:
         """Close the file, which is not flushed to disk yet."""
-        self._hasher.close()
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):

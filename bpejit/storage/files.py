@@ -22,7 +22,6 @@ from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.exchange import exchange_files, recover
 from bpejit.storage.temporary import (
     LOCKS,
-    SCRATCH_LOCK,
     hidden,
     is_linked,
     lock,
@@ -367,27 +366,18 @@ def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
 
         parent = Path(tempfile.gettempdir())
     remove_leftovers(parent)
-    folder, descriptor = _create(parent, name)
+    while True:
+        folder = hidden(parent / name, "scratch")
+        with naming_output(folder, always=True):
+            folder.mkdir(mode=0o700)
+            with suppress(FileNotFoundError):  # another run removed the new folder as a leftover
+                descriptor = os.open(folder, os.O_RDONLY)
+                lock(descriptor)
+                if folder.exists():
+                    break
+                os.close(descriptor)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
-
-
-def _create(parent: Path, name: str) -> tuple[Path, int]:
-    while True:
-        folder = hidden(parent / name, "scratch")
-        try:
-            folder.mkdir(mode=0o700)
-            descriptor = os.open(folder / SCRATCH_LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        except FileNotFoundError as cause:
-            if not parent.is_dir():
-                raise write_error(str(folder), cause) from cause
-            continue  # another run removed the new folder as a leftover
-        except OSError as cause:
-            raise write_error(str(folder), cause) from cause
-        lock(descriptor)
-        if is_linked(descriptor):
-            return folder, descriptor
         os.close(descriptor)

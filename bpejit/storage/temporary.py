@@ -5,10 +5,10 @@ The name of a temporary file contains its purpose and the boot of the machine on
     .<target>.bpejit-<boot>-<random>.tmp      an output being written
     .<target>.bpejit-<boot>-<random>.new      the same, in another folder than its description
     .<target>.bpejit-<boot>-<random>.old      the previous content of an output, until the new one is complete
-    .<name>.bpejit-<boot>-<random>.scratch    a folder of temporary files, with a file `lock`
+    .<name>.bpejit-<boot>-<random>.scratch    a folder of temporary files
 
-The process that writes a file, or to a folder, holds a lock (flock) on the file, or on `lock`. If the lock of one of this boot
-is free, its process has ended, and the next run that writes to the same place removes it. Storage may be shared between
+The process that writes a file, or to a folder, holds a lock (flock) on it. If the lock of one of this boot is free, its
+process has ended, and the next run that writes to the same place removes it. Storage may be shared between
 machines, so files of other boots are never removed, and a process id would prove nothing. If the file system has no locks,
 nothing is removed.
 """
@@ -36,9 +36,6 @@ LOCKS = fcntl is not None
 """True if the platform has file locks."""
 
 _NAME = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.(tmp|scratch)", re.DOTALL)
-
-SCRATCH_LOCK = "lock"
-"""The file in a folder of temporary files on which the process holds a lock."""
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EROFS}
 """Errors of file systems that cannot flush, such as some network and user-space file systems."""
@@ -104,13 +101,13 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool | None:
 
 
 def is_linked(descriptor: int) -> bool:
-    """Return True if an open file still has a name."""
+    """Return True if an open file or folder still has a name."""
     return os.fstat(descriptor).st_nlink > 0
 
 
 @contextmanager
 def taken(path: Path, *, shared: bool = False) -> Iterator[bool | None]:
-    """Hold the lock of a file for the duration of the context.
+    """Hold the lock of a file or a folder for the duration of the context.
 
     Parameters
     ----------
@@ -132,7 +129,7 @@ def taken(path: Path, *, shared: bool = False) -> Iterator[bool | None]:
     try:
         state = None
         with suppress(OSError):
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if stat.S_IFMT(os.fstat(descriptor).st_mode) in (stat.S_IFREG, stat.S_IFDIR):
                 state = try_lock(descriptor, shared=shared)
         yield None if state and not is_linked(descriptor) else state
     finally:
@@ -167,12 +164,9 @@ def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:
             path = folder / entry.name
             if found is None or not is_this_boot(found[1]) or path in keep:
                 continue
-            is_scratch = found[2] == "scratch"
-            with taken(path / SCRATCH_LOCK if is_scratch else path) as free, suppress(OSError):
+            with taken(path) as free, suppress(OSError):
                 if free:
-                    shutil.rmtree(path) if is_scratch else path.unlink()
-                elif is_scratch and free is None:
-                    path.rmdir()  # its process ended before it made the lock
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def remove(path: Path) -> None:

@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -71,7 +71,7 @@ class RowWriter(TokenFileWriter):
         self._pack = pack
         super().__init__(form, path, **options)
 
-    def _begin(self) -> None:
+    def _begin(self, stack: ExitStack) -> None:
         self._parts: list[Array] = []
         self._ends: list[Array] = []
         self._start = self._n_rows = 0
@@ -84,6 +84,7 @@ class RowWriter(TokenFileWriter):
         self._schema = self._arrow.schema(fields)
         self._sink = Sink(self._data)
         self._output = self.form.open_rows(self._sink, self._schema)
+        stack.push(self._abandon)
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         if ids.size:
@@ -101,9 +102,11 @@ class RowWriter(TokenFileWriter):
         self.n_documents = self._n_rows
         self.form.close_rows(self._output, self._counts)
 
-    def _abandon(self) -> None:
-        self._sink.discards = True
-        self._output.close()  # otherwise its finalizer writes to the file
+    def _abandon(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._sink.discards = True
+            with suppress(Exception):
+                self._output.close()  # otherwise its finalizer writes to the file
 
     def _hash_documents(self, ends: Array) -> None:
         if self._pack is None:  # otherwise the borders in the rows are hashed

@@ -6,11 +6,12 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,7 @@ from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, i
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 from bpejit.tokenfiles.mapping import read_ends
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-_HASH_ALONGSIDE_BYTES = 1 << 16
+_HASH_ALONGSIDE_BYTES = 1 << 17
 """Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
 
 
@@ -34,41 +32,25 @@ class Hasher:
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
-        self._thread: ThreadPoolExecutor | None = None
 
     @contextmanager
     def updating(self, data: memoryview) -> Iterator[None]:
         """Hash data while the context, which writes them, runs."""
-        hashed = self._submit(data) if data.nbytes >= _HASH_ALONGSIDE_BYTES else None
-        if hashed is None:
+        thread = Thread(target=self._hash.update, args=(data,), name="bpejit-hash")
+        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
+            with suppress(RuntimeError):  # no thread can be started
+                thread.start()
+        if thread.ident is None:
             self._hash.update(data)
         try:
             yield
         finally:
-            if hashed is not None:
-                hashed.result()
-
-    def _submit(self, data: memoryview) -> Future[None] | None:
-        """Let the second thread hash data; return None if no thread can be started."""
-        if self._thread is None:  # not earlier: the engine forks its workers before they send ids
-            from concurrent.futures import ThreadPoolExecutor  # not at the top: readers import this module as well
-
-            self._thread = ThreadPoolExecutor(1)
-        try:
-            return self._thread.submit(self._hash.update, data)
-        except RuntimeError:
-            self.close()
-            return None
+            if thread.ident is not None:
+                thread.join()
 
     def hexdigest(self) -> str:
         """Return the hash so far as hexadecimal digits."""
         return self._hash.hexdigest()
-
-    def close(self) -> None:
-        """End the second thread."""
-        if self._thread is not None:
-            self._thread.shutdown(cancel_futures=True)
-            self._thread = None
 
 
 class TokenFileWriter:
@@ -116,14 +98,11 @@ class TokenFileWriter:
         self._tokenizer_sha256 = tokenizer_sha256
         self._hash = Hasher()
         self._documents_hash = hashlib.sha256()
-        self._files = self._outputs(path, overwrite=overwrite)
-        self._data, *self._others = self._files.__enter__()
+        with ExitStack() as stack:
+            self._data, *self._others = stack.enter_context(self._outputs(path, overwrite=overwrite))
+            self._begin(stack)
+            self._stack = stack.pop_all()
         self._open = True
-        try:
-            self._begin()
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
 
     def _outputs(self, path: StrPath | BinaryIO, *, overwrite: bool) -> AbstractContextManager[Any]:
         """Return a context manager that opens the files, and the description last unless the output is a stream."""
@@ -193,15 +172,16 @@ class TokenFileWriter:
         self.n_bytes += n_bytes
         self._append(np.ascontiguousarray(ids, self.dtype), ends)
 
-    def _begin(self) -> None:
-        """Write what precedes the ids."""
+    def _begin(self, stack: ExitStack) -> None:
+        """Write what precedes the ids; `stack` closes what the format opens, before the files are complete or abandoned."""
         self._data.write(bytes(self.form.ids_position))
         if self._has_documents:
             import tempfile  # not at the top: it takes 2 ms, and jobs have files of their own for the ends
 
             with naming_output(self._name, always=True):
                 folder = Path(self._name).absolute().parent
-                self._ends_file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end
+                self._ends_file = file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed at the end
+            stack.callback(_close, file)
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
@@ -217,15 +197,10 @@ class TokenFileWriter:
         """Write what follows the ids."""
         fields = self._fields()
         if self._ends_file is not None:
-            with naming_output(self._name, always=True), self._ends_file as file:
-                self.form.write_borders(self._others[:-1], fields, partial(read_ends, file))
+            with naming_output(self._name, always=True):
+                self.form.write_borders(self._others[:-1], fields, partial(read_ends, self._ends_file))
         if self.form.ids_position:
             self._data.write_at_start(self.form.header(fields))
-
-    def _abandon(self) -> None:
-        """Release what the format holds when writing fails."""
-        if self._ends_file is not None:
-            self._ends_file.close()
 
     def _hash_documents(self, ends: Array) -> None:
         """Hash the ends of documents, int64 [documents], as positions in the file."""
@@ -242,20 +217,13 @@ class TokenFileWriter:
         if not self._open:
             return
         self._open = False
-        if kind is None:
-            try:
+        try:
+            if kind is None:
                 self._complete()
-            except BaseException as failure:
-                self._hash.close()
-                with suppress(Exception):
-                    self._abandon()
-                self._files.__exit__(type(failure), failure, failure.__traceback__)
-                raise
-        else:
-            with suppress(Exception):
-                self._abandon()
-        self._hash.close()
-        self._files.__exit__(kind, error, trace)
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
+        self._stack.__exit__(kind, error, trace)
 
     def _complete(self) -> None:
         if self._has_documents and self._last_end < self.n_tokens:
@@ -282,6 +250,11 @@ class TokenFileWriter:
             file_format=self.form.name,
             documents_sha256=self._documents_hash.hexdigest() if self._has_documents else None,
         )
+
+
+def _close(file: BinaryIO) -> None:
+    with suppress(OSError):  # a full disk, which an exception reports
+        file.close()
 
 
 def _check_ends(ends: Array, n_tokens: int) -> None:

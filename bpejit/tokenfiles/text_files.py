@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -28,26 +29,17 @@ _ALLOWED = b"0123456789 \t\r\n\v\f"
 class TextWriter(TokenFileWriter):
     """Write ids as numbers, with a line for each document."""
 
-    def _begin(self) -> None:
-        self._is_new_line = True
+    def _begin(self, stack: ExitStack) -> None:  # noqa: ARG002
         self._position = 0
+        self._in_line = False
 
     def _append(self, ids: Array, ends: Array | None) -> None:
-        start = 0
+        documents = np.split(ids, [] if ends is None else ends - self._position)
+        lines = [" ".join(map(str, document.tolist())) for document in documents]
         with self._hash.updating(ids.data):
-            for end in [] if ends is None else (ends - self._position).tolist():
-                self._write_numbers(ids[start:end])
-                self._data.write(b"\n")
-                self._is_new_line = True
-                start = end
-            self._write_numbers(ids[start:])
+            self._data.write(((" " if self._in_line and lines[0] else "") + "\n".join(lines)).encode())
         self._position += int(ids.size)
-
-    def _write_numbers(self, ids: Array) -> None:
-        if ids.size:
-            text = " ".join(map(str, ids.tolist()))
-            self._data.write((text if self._is_new_line else " " + text).encode())
-            self._is_new_line = False
+        self._in_line = bool(lines[-1]) or (self._in_line and len(lines) == 1)
 
 
 class TextFormat(TokenFileFormat):
