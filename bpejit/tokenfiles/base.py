@@ -21,12 +21,12 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.storage.temporary import sync_file
 from bpejit.tokenfiles.description import (
+    BIN_FORMAT,
     DTYPES,
     END_DTYPE,
     Description,
     Dtypes,
     check_description,
-    described_format,
     description_path,
     read_description,
     write_description,
@@ -185,8 +185,11 @@ class TokenFileFormat:
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or is like one and has no description."""
-        found = described_format(self.main_file(path))
-        return self.is_like(path) if found is None else found == self.name
+        try:
+            fields = read_description(self.main_file(path))
+        except TokenFileError:  # the reader of this format reports what is wrong
+            return self.name == BIN_FORMAT
+        return self.is_like(path) if fields is None else fields.file_format == self.name
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file without a description may be one of this format, judged without reading all of it."""

@@ -105,21 +105,8 @@ def write_description(fields: Description) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def described_format(path: StrPath) -> str | None:
-    """Return the name of the format that the description of the token file `path` states; None if there is no description.
-
-    The files of an interrupted run are recovered first. A description that cannot be read counts as one of the format `bin`,
-    whose reader reports what is wrong.
-    """
-    try:
-        fields = read_description(path)
-    except TokenFileError:
-        return BIN_FORMAT
-    return None if fields is None else fields.file_format
-
-
 def read_description(path: StrPath) -> Description | None:
-    """Return the description of the token file `path`, or None if there is none.
+    """Return the description of the token file `path`, or None if there is none. The files of an interrupted run are recovered.
 
     Raises
     ------

@@ -176,28 +176,18 @@ class SequenceIndex(Borders):
                 f"the documents {start} to {stop - 1} begin with sequences from {firsts.min()} to {firsts.max()}",
                 f"ascending numbers up to {n_sequences}, the number of sequences",
             )
-        for begin in range(max(int(firsts[0]) - 1, 0), int(firsts[-1]), _BLOCK):
-            self._check_sequences(begin, min(begin + _BLOCK, int(firsts[-1])))
-        ends = np.full(firsts.size - 1, self._n_bytes, np.int64)
-        inside = firsts[1:] < n_sequences
-        ends[inside] = self._positions[firsts[1:][inside]]
-        return ends // self.dtype.itemsize
-
-    def _check_sequences(self, start: int, stop: int) -> None:
-        """Raise TokenFileError if a sequence from `start` to `stop` does not end where the next one begins."""
-        lengths = self._lengths[start:stop]
-        begins = self._positions[start : stop + 1]
-        if begins.size == lengths.size:  # the last sequence
-            begins = np.append(begins, self._n_bytes)
-        wrong = (lengths < 0) | (np.diff(begins) != lengths * np.int64(self.dtype.itemsize))
-        if start == 0 and begins[0] != 0:
-            wrong[0] = True
+        begin, end = max(int(firsts[0]) - 1, 0), int(firsts[-1])
+        lengths = self._lengths[begin:end]
+        places = np.append(self._positions[begin : end + 1], self._n_bytes)[: lengths.size + 1]  # the last is the end
+        wrong = (lengths < 0) | (np.diff(places) != lengths * np.int64(self.dtype.itemsize))
+        wrong[:1] |= begin == 0 and places[0] != 0
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             raise self.broken(
-                f"sequence {start + at} has {lengths[at]} ids from the byte {begins[at]} to {begins[at + 1]}",
+                f"sequence {begin + at} has {lengths[at]} ids from the byte {places[at]} to {places[at + 1]}",
                 f"sequences of {self.dtype.name} that follow each other from the byte 0 to {self._n_bytes}",
             )
+        return places[firsts[1:] - begin] // self.dtype.itemsize
 
 
 _END = np.dtype("<u8")
