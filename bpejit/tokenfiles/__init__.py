@@ -5,8 +5,8 @@ class, and add its location to the table below, or call `register` from outside 
 `decode_file`, `open_tokens` and the commands then accept its name.
 
 `opening` opens a file for reading and writing, and chooses the format to write. `base` has templates of formats, and `readers`
-what opens files. Most map one array of ids (with `mapping`): `array_files` has three of these, and `indexed_files` two;
-`arrow_files` has rows, and `text_files` lines.
+what opens files. Most map one array of ids (with `mapping`), and are in `array_files`; `arrow_files` has rows, and
+`text_files` lines.
 
 Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
 Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is
@@ -34,10 +34,10 @@ _formats: Registry[TokenFileFormat] = Registry(
     {
         "bin": ("bpejit.tokenfiles.array_files:BinFormat", "ids without a header, as nanoGPT reads them"),
         "npy": ("bpejit.tokenfiles.array_files:NpyFormat", "a NumPy array"),
-        "megatron": ("bpejit.tokenfiles.indexed_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
+        "megatron": ("bpejit.tokenfiles.array_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
         "parquet": ("bpejit.tokenfiles.arrow_files:ParquetFormat", "a row per document"),
         "llmc": ("bpejit.tokenfiles.array_files:LlmcFormat", "ids after the header of llm.c"),
-        "datatrove": ("bpejit.tokenfiles.indexed_files:DatatroveFormat", "FILE with FILE.index and FILE.metadata"),
+        "datatrove": ("bpejit.tokenfiles.array_files:DatatroveFormat", "FILE with FILE.index and FILE.metadata"),
         "arrow": ("bpejit.tokenfiles.arrow_files:ArrowFormat", "a row per document, mapped into memory"),
         TEXT_FORMAT: ("bpejit.tokenfiles.text_files:TextFormat", "numbers, a line per document"),
     },

@@ -493,7 +493,7 @@ def test_dtype_is_chosen_by_the_format(tmp_path: Path, monkeypatch: pytest.Monke
     """As Megatron does, its format takes int32 for fewer tokens than uint16 can hold."""
     (tmp_path / "a.txt").write_bytes(b"a text")
     tokenizer.encode_files(tmp_path / "a.txt", tmp_path / "few", format="megatron")
-    monkeypatch.setattr("bpejit.tokenfiles.indexed_files._UINT16_SIZE", tokenizer.vocab_size)
+    monkeypatch.setattr("bpejit.tokenfiles.array_files._UINT16_SIZE", tokenizer.vocab_size)
     tokenizer.encode_files(tmp_path / "a.txt", tmp_path / "many", format="megatron")
     found = [bpejit.open_tokens(tmp_path / f"{name}.bin").dtype for name in ("few", "many")]
     assert found == [np.dtype("uint16"), np.dtype("int32")]

@@ -15,7 +15,7 @@ from helpers.token_files import HASH, write_documents
 
 import bpejit
 from bpejit.errors import OptionError, OutputError, TokenFileError
-from bpejit.tokenfiles import array_files, arrow_files, indexed_files
+from bpejit.tokenfiles import array_files, arrow_files
 from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
 pa = pytest.importorskip("pyarrow")
@@ -189,7 +189,7 @@ def test_megatron_dtypes(tmp_path: Path) -> None:
 
 
 def test_megatron_with_many_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_files, "_BLOCK", 2)
+    monkeypatch.setattr(array_files, "_BLOCK", 2)
     documents = [[number] * (number % 4) for number in range(9)]
     write_documents(tmp_path / "t", documents, name="megatron")
     _, _, lengths, positions, numbers = read_megatron(tmp_path / "t")
@@ -209,7 +209,7 @@ def test_megatron_with_several_sequences_per_document(tmp_path: Path) -> None:
 
 
 def test_too_long_document_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_files, "_LONGEST", 2)
+    monkeypatch.setattr(array_files, "_LONGEST", 2)
     with pytest.raises(TokenFileError, match="a document has 3 ids"):
         write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
     assert files(tmp_path) == set()
