@@ -6,6 +6,7 @@ Besides the engine there are threads that work on one task each, while the calli
 from __future__ import annotations
 
 import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,40 +56,41 @@ class ThreadEngine:
     def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, and collect the results of the workers at the end. The calling thread runs one of the workers.
 
-        If it only divided the corpus, it would interrupt the others for each chunk: counting English took a tenth longer.
+        Each thread takes its next chunk itself: one that did this for the others would interrupt them for each chunk.
         """
-        workers = self._start_workers(job)
-        waiting: queue.SimpleQueue[AnyChunk | None] = queue.SimpleQueue()
+        own, *others = workers = self._start_workers(job)
+        rest: Iterator[AnyChunk | None] = iter(chunks)
+        taking, failed = threading.Lock(), threading.Event()
         results: deque[Any] = deque()
 
-        def run(worker: Worker) -> None:
-            while (chunk := waiting.get()) is not None:
-                results.append(worker.run(chunk))
+        def collect() -> None:
+            while results:
+                done(results.popleft())
 
-        own, *others = workers
-        n_waiting = IN_FLIGHT * self.workers - len(others)
-        with ThreadPoolExecutor(self.workers) as pool:
-            futures: list[Future[Any]] = []
+        def run(worker: Worker, collect: Callable[[], None] | None = None) -> None:
             try:
-                futures.extend(self._submit(pool, run, worker) for worker in others)
-                for chunk in _divided(iter(chunks), waiting, n_waiting):
-                    results.append(own.run(chunk))
-                    while results:
-                        done(results.popleft())
-                    for future in futures:
-                        if future.done():
-                            future.result()  # raises the error that has ended the thread
+                while not failed.is_set():
+                    with taking:
+                        chunk = next(rest, None)
+                    if chunk is None:
+                        break
+                    results.append(worker.run(chunk))
+                    if collect is not None:
+                        collect()
             except BaseException:
-                while _taken(waiting) is not None:
-                    pass
+                failed.set()
                 raise
-            finally:
-                for _ in futures:
-                    waiting.put(None)
-            for future in futures:
-                future.result()
-        while results:
-            done(results.popleft())
+
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                futures = [self._submit(pool, run, worker) for worker in others]
+                run(own, collect)
+                for future in futures:
+                    future.result()
+            except BaseException:
+                failed.set()
+                raise
+        collect()
         return [worker.finish() for worker in workers]
 
     def _start_workers(self, job: Job) -> list[Worker]:
@@ -103,24 +105,6 @@ class ThreadEngine:
                 f"cannot start {self.workers} worker threads: {error}; expected all of them to start: use fewer workers "
                 '(`workers=`) or `engine="serial"`, or raise the limit on processes (`ulimit -u`, or the container limit)'
             ) from error
-
-
-def _divided(chunks: Iterator[AnyChunk], waiting: queue.SimpleQueue[AnyChunk | None], n_waiting: int) -> Iterator[AnyChunk]:
-    """Yield chunks for the calling thread, and keep `n_waiting` others in the queue for the other threads."""
-    for chunk in chunks:
-        for other in islice(chunks, max(0, n_waiting - waiting.qsize())):
-            waiting.put(other)
-        yield chunk
-    while (left := _taken(waiting)) is not None:
-        yield left
-
-
-def _taken(waiting: queue.SimpleQueue[AnyChunk | None]) -> AnyChunk | None:
-    """Return the next chunk, or None if no chunk is waiting."""
-    try:
-        return waiting.get_nowait()
-    except queue.Empty:
-        return None
 
 
 class TaskThreads:
