@@ -9,21 +9,24 @@ The driver repeats a task whose worker or node dies. A task that raises an error
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
+import platform
 import shutil
 import signal
 import socket
 import tempfile
 import threading
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from bpejit.engines import count_cpus
-from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
 from bpejit.jit import listening
@@ -131,7 +134,7 @@ class RayCluster:
         ------
         EngineError
         """
-        function = "bpejit.engines.ray_worker:prepare_node"
+        function = f"{__name__}:prepare_node"
         arguments = (tuple(kernels), list(paths))
         places = [(node["NodeManagerAddress"], node["NodeID"]) for node in self.nodes]
         tasks = [ClusterTask(f"{stage} prepare {address}", function, arguments, number) for address, number in places]
@@ -164,9 +167,6 @@ class RayCluster:
                     index = waiting.popleft()
                     running[self._submit(tasks[index], shared_ref)] = index
                 ready, _ = ray.wait(list(running), num_returns=1, timeout=WAIT_SECONDS)
-                if len(ready) < len(running):
-                    more, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
-                    ready = more or ready
                 for ref in ready:
                     index = running.pop(ref)
                     task = tasks[index]
@@ -248,12 +248,60 @@ def _make_remote(ray: Any) -> Any:
 
         os.environ.update(environment)  # before anything of bpejit is imported
         try:
-            from bpejit.engines.ray_worker import run_task
+            from bpejit.engines.ray_cluster import run_task
         except ImportError as error:
             return "versions", socket.gethostname(), f"bpejit {versions['bpejit']} here, and there none ({error})"
         return run_task(versions, *call)
 
     return ray.remote(run)
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions that all nodes must have in common."""
+    from bpejit import __version__
+
+    found = {"bpejit": __version__, "Python": ".".join(platform.python_version_tuple()[:2])}
+    return found | {package: version(package) for package in ("numba", "numpy")}
+
+
+def run_task(versions: Mapping[str, str], function: str, shared: bytes, arguments: bytes) -> tuple[str, str, Any]:
+    """Run a task; return what became of it, the name of the node, and the result or the error.
+
+    Parameters
+    ----------
+    versions : dict
+        Those of the driver.
+    function : str
+        Location of the function.
+    shared, arguments : bytes
+        Pickled.
+    """
+    mine, node = installed_versions(), socket.gethostname()
+    wrong = [f"{name} {found} here, and {mine.get(name)} there" for name, found in versions.items() if mine.get(name) != found]
+    if wrong:
+        return "versions", node, ", ".join(wrong)
+    try:
+        module, _, name = function.partition(":")
+        run = getattr(importlib.import_module(module), name)
+        return "done", "", run(pickle.loads(shared), *pickle.loads(arguments))  # by the driver
+    except BpejitError as error:
+        return "failed", node, error
+    except Exception as error:
+        return "failed", node, f"{shorten(error, 300)}: {traceback.format_exc(limit=-4)}"
+
+
+def prepare_node(shared: None, kernels: Sequence[Callable[[], object]], paths: Sequence[str]) -> float:  # noqa: ARG001
+    """Check that this node sees files, and compile what tasks need; return the seconds."""
+    for path in paths:
+        if not os.path.exists(path):  # noqa: PTH110
+            raise EngineError(
+                f"node {socket.gethostname()} cannot see `{path}`, which the driver sees; expected storage that all nodes "
+                "share: mount it there under the same path, or use a URL such as s3://"
+            )
+    before = listening.compiling_time()
+    for call_kernels in kernels:
+        call_kernels()
+    return listening.compiling_time() - before
 
 
 @contextmanager
@@ -285,7 +333,10 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
     try:
         with _own_signals():
             if found is not None:
-                _connect(ray, found, quiet)
+                try:
+                    ray.init(address=found, **quiet)
+                except (ray.exceptions.RayError, RuntimeError, ConnectionError, ValueError, OSError) as cause:
+                    raise _unreachable(found, " ".join(str(cause).split())) from cause
             else:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
                 # Not the folder that all programs share: it is removed, and no other program finds this Ray. The paths of
@@ -314,29 +365,6 @@ def silence(ray: Any, *, prints: bool = False) -> None:
     """Have Ray print nothing about workers and nodes that die to standard output, which may be a report, or print again."""
     with suppress(AttributeError):  # no public function does this
         ray._private.worker._worker_logs_enabled = prints
-
-
-def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
-    name = "RAY_gcs_server_port_wait_time_s"
-    is_set = name in os.environ
-    os.environ.setdefault(name, str(int(CONNECT_SECONDS)))  # Ray would try for 20
-    try:
-        ray.init(address=address, **quiet)
-    except RuntimeError as cause:
-        if "ersion mismatch" not in str(cause):
-            raise
-        found = "; ".join(
-            line.strip() for line in str(cause).splitlines() if "ray:" in line.lower() or "python:" in line.lower()
-        )
-        raise EngineError(
-            f"the Ray cluster at {address} and this process have different versions of Ray or Python ({found}, the cluster's "
-            "first); expected equal ones: install the same versions on all nodes"
-        ) from cause
-    except (ray.exceptions.RayError, ConnectionError, ValueError, OSError) as cause:
-        raise _unreachable(address, str(cause).partition("\n")[0]) from cause
-    finally:
-        if not is_set:
-            os.environ.pop(name, None)
 
 
 def find_address(address: str | None) -> str | None:

@@ -20,8 +20,7 @@ from helpers.datagen import write_problem
 
 import bpejit
 from bpejit.engines import ray_cluster
-from bpejit.engines.ray_cluster import ClusterTask
-from bpejit.engines.ray_worker import installed_versions
+from bpejit.engines.ray_cluster import ClusterTask, installed_versions
 from bpejit.errors import EngineError, OptionError, OutputError
 from bpejit.jobs.job_plan import open_store
 

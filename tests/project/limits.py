@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_943,
-    "package lines of code": 43_193,
-    "package tokens": 423_030,
+    "package lines": 70_880,
+    "package lines of code": 43_144,
+    "package tokens": 422_626,
     "tokens in a line of code": 9.8,
-    "package modules": 318,
+    "package modules": 317,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,
