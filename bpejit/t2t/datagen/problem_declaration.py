@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -175,6 +175,11 @@ class Problem:
     def text_features(self) -> tuple[str, ...]:
         """The features of a sample that are texts and become ids; this property is not in the published class."""
         return ("inputs", "targets") if self.has_inputs else ("targets",)
+
+    @property
+    def vocab_features(self) -> Sequence[str]:
+        """The features with a vocabulary of their own, or an empty string for a shared one; not in the published class."""
+        return ("",) if self.has_shared_vocab or len(self.text_features) == 1 else self.text_features
 
     def vocab_filename_of(self, feature: str) -> str:
         """Return the name of the vocabulary of a feature; that of the shared one for an empty string."""

@@ -271,15 +271,15 @@ def generate_data(
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote, wanted, folder)
-        missing = [name for name in wanted if not (folder / name).exists()]
-        vocabularies = find_vocabularies(problem, folder, scratch, report, build=not dry_run)
+        missing = [name for name in wanted if not (folder / name).exists()] if dry_run else []
+        vocabularies = {} if missing else find_vocabularies(problem, folder, scratch, report)
         if remote is not None and not dry_run:
             store_vocabularies(remote, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(problem, names, units, sources, vocabularies or {}, options, format, max_memory, store)
+        plan = plan_dataset(problem, names, units, sources, vocabularies, options, format, max_memory, store)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
-            result, seconds = estimate_job(plan, chosen, estimated=vocabularies is not None)
+            result, seconds = estimate_job(plan, chosen, estimated=not missing)
             new = _report_paths([folder / name for name in missing], remote)
             found = _report(result, seconds, options.part, vocabularies=paths, new_vocabularies=new)
             return replace(found, stages={})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
-from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
+from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.any_format import load_model
-from bpejit.jobs.job_folder import held, is_held, remove_folder
+from bpejit.jobs.job_folder import held, remove_folder
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
@@ -113,46 +113,29 @@ def pack_numbers(rows: Sequence[Sequence[Any]]) -> Lists:
     return np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1])), starts
 
 
-def find_vocabularies(
-    problem: Problem, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool = True
-) -> dict[str, FeatureVocabulary] | None:
+def find_vocabularies(problem: Problem, data_dir: Path, tmp_dir: Path, report: Progress) -> dict[str, FeatureVocabulary]:
     """Return what each feature of a problem is encoded with.
 
-    The vocabularies are in the folder `data_dir`, and missing ones are built and stored there, or with `build=False` None is
-    returned if one is missing. The problem may use the folder `tmp_dir`.
+    The vocabularies are in the folder `data_dir`, and missing ones are built and stored there. The problem may use the folder
+    `tmp_dir`.
     """
-    found: dict[str, FeatureVocabulary] = {}
+    each = [_find_vocabulary(problem, feature, data_dir, tmp_dir, report) for feature in problem.vocab_features]
+    found = dict(zip(problem.text_features, cycle(each), strict=False))
     labels = problem.class_labels(data_dir)
-    for feature in problem.text_features:
-        shared = problem.has_shared_vocab or len(problem.text_features) == 1
-        if shared and found:
-            found[feature] = next(iter(found.values()))
-            continue
-        vocabulary = _find_vocabulary(problem, "" if shared else feature, data_dir, tmp_dir, report, build=build)
-        if vocabulary is None:
-            return None
-        found[feature] = vocabulary
     if labels is not None:
         found[LABEL] = FeatureVocabulary("labels", len(labels), partial(encode_labels, tuple(labels)))
     return found
 
 
-def _find_vocabulary(
-    problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool
-) -> FeatureVocabulary | None:
+def _find_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress) -> FeatureVocabulary:
     if problem.vocab_type == VocabType.CHARACTER:
         return FeatureVocabulary("bytes", 256 + NUM_RESERVED_TOKENS, encode_bytes)
     other = problem.use_vocab_from_other_problem
     if other is not None:
-        return _find_vocabulary(other, feature, data_dir, tmp_dir, report, build=build)
+        return _find_vocabulary(other, feature, data_dir, tmp_dir, report)
     path = data_dir / (problem.vocab_filename_of(feature) if feature else problem.vocab_filename)
-    if not path.exists():
-        if not build and problem.vocab_type in (VocabType.SUBWORD, VocabType.BPE):
-            return None
+    if not path.exists() or _building_folder(path).exists():  # a process builds it, or was killed
         _build(problem, feature, path, data_dir, tmp_dir, report)
-    elif build and _building_folder(path).exists() and not is_held(_building_folder(path)):
-        with suppress(OutputError):
-            remove_folder(_building_folder(path))  # of a run that was killed
     return _load_vocabulary(problem, path)
 
 
@@ -170,13 +153,7 @@ def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
         return FeatureVocabulary(model.sha256, model.vocab_size, partial(encode_by_codec, Codec(model, lazy=True)))
     tokens = TokenTextEncoder(path, replace_oov=problem.oov_token)
     _check_reserved(path, tokens.decode_list([PAD_ID, EOS_ID]), RESERVED_TOKENS)
-    if problem.oov_token is not None and problem.oov_token not in tokens._token_to_id:
-        raise TokenizerFormatError(
-            f"the vocabulary `{path}` lacks the token {shorten(problem.oov_token)}, which replaces tokens that are not listed; "
-            "expected it in a line of its own: add it, or change `oov_token`"
-        )
-    sha256 = file_sha256(path)
-    return FeatureVocabulary(sha256, tokens.vocab_size, partial(encode_one_by_one, tokens))
+    return FeatureVocabulary(file_sha256(path), tokens.vocab_size, partial(encode_one_by_one, tokens))
 
 
 def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
@@ -210,12 +187,6 @@ def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: 
         texts = _texts_for_vocabulary(problem, feature, data_dir, tmp_dir, report)
         special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         if problem.vocab_type == VocabType.BPE:
-            least = 256 + len(special)
-            if problem.approx_vocab_size < least:
-                raise OptionError(
-                    f"approx_vocab_size is {problem.approx_vocab_size}; expected {least} or more for vocab_type "
-                    f"{VocabType.BPE!r} (the 256 bytes and {len(special)} reserved tokens): choose a larger one"
-                )
             tokenizer = train_from_iterator(
                 texts, vocab_size=problem.approx_vocab_size, special_tokens=special, special_tokens_first=True
             )
@@ -254,7 +225,12 @@ def _texts_for_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_di
     """Yield the texts of the sample from which a vocabulary is built."""
     inputs = _training_inputs(problem)
     if inputs is not None:
-        yield from _sample_inputs(inputs, [feature] if feature else list(problem.text_features), report)
+        done = 0
+        report("sample", 0, None, "bytes")
+        for texts, n_read in _sample_inputs(inputs, [feature] if feature else list(problem.text_features)):
+            done += n_read
+            report("sample", done, None, "bytes")
+            yield from texts
     elif feature:
         samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
         some = islice(calling(problem, samples), problem.max_samples_for_vocab)
@@ -276,14 +252,12 @@ def _training_inputs(problem: Problem) -> SampleInputs | None:
     return next(filter(None, map(problem.inputs_of, splits)), None)
 
 
-def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) -> Iterator[bytes]:
-    """Yield an even sample of the texts of each input.
+def _sample_inputs(inputs: SampleInputs, features: list[str]) -> Iterator[tuple[list[bytes], int]]:
+    """Yield an even sample of the texts of each input, in lists, each with the number of bytes read for it.
 
     The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
     feature is taken, with n from the size of all of them.
     """
-    done = 0
-    report("sample", 0, None, "bytes")
     for sources in inputs.sources():
         if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
             if len(sources) > 1 and any(source.is_stream for source in sources):
@@ -291,14 +265,9 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) 
             for name, source in zip(inputs.layout.names, sources, strict=True):
                 if name in features:
                     for lines, n_read in sample_lines(source, inputs.file_byte_budget):
-                        done += n_read
-                        report("sample", done, None, "bytes")
-                        yield from lines_of(lines)
-            continue
-        for some, n_read in _sample_chunks(sources, inputs, features):
-            done += n_read
-            report("sample", done, None, "bytes")
-            yield from some
+                        yield lines_of(lines), n_read
+        else:
+            yield from _sample_chunks(sources, inputs, features)
 
 
 def _compare_lines(sources: tuple[Source, ...]) -> None:
@@ -336,9 +305,7 @@ def vocabulary_names(problem: Problem) -> list[str]:
     """Return the names of the vocabularies of a problem in the folder of the data."""
     if problem.vocab_type == VocabType.CHARACTER:
         return []
-    if problem.has_shared_vocab or len(problem.text_features) == 1:
-        return [problem.vocab_filename]
-    return [problem.vocab_filename_of(feature) for feature in problem.text_features]
+    return [problem.vocab_filename_of(feature) if feature else problem.vocab_filename for feature in problem.vocab_features]
 
 
 def fetch_vocabularies(data: UrlStore, names: Sequence[str], folder: Path) -> None:
