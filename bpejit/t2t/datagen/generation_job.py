@@ -82,8 +82,6 @@ class GeneratedChunk:
 
     Parameters
     ----------
-    first : int
-        The first of the shards that the records go to.
     data : uint8 [n]
         The records, shard by shard.
     bounds : int64 [shards + 1]
@@ -103,7 +101,6 @@ class GeneratedChunk:
         The names of the features; empty if there are no examples.
     """
 
-    first: int
     data: Array
     bounds: Array
     counts: Array
@@ -144,13 +141,13 @@ def generate_records(
         features = pack_features(features, job["packed_length"], job["packed_spacing"])
     n_examples = next(iter(features.values()))[1].size - 1
     offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
-    shard_of = (np.arange(n_examples) + offset) % shards
+    shard_of = (np.arange(n_examples) + offset) % shards + first
     order = np.argsort(shard_of, kind="stable")
     data, starts = order_records(*write_examples(features), order)
-    bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
-    counts = np.bincount(shard_of, minlength=shards)
+    bounds = starts[np.searchsorted(shard_of[order], np.arange(sum(sizes) + 1))]
+    counts = np.bincount(shard_of, minlength=sum(sizes))
     names = tuple(features) if n_examples else ()
-    return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.n_read, n_bytes, block.skipped, _checksum(block), names)
+    return GeneratedChunk(data, bounds, counts, n_ids, chunk.n_read, n_bytes, block.skipped, _checksum(block), names)
 
 
 def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int]:
@@ -254,11 +251,10 @@ class ShardSink(PartSink):
     def write(self, result: GeneratedChunk) -> tuple[int, int]:
         """Append the records of a chunk; return the numbers of ids and of examples."""
         bounds = result.bounds.tolist()
-        for index in np.flatnonzero(result.counts).tolist():
-            shard = result.first + index
+        for shard in np.flatnonzero(result.counts).tolist():
             with closing(self._files[shard]) as file:
-                file.write(result.data[bounds[index] : bounds[index + 1]].data)
-            self._records[shard] += int(result.counts[index])
+                file.write(result.data[bounds[shard] : bounds[shard + 1]].data)
+            self._records[shard] += int(result.counts[shard])
             self._changed.add(shard)
         self._features = self._features or result.features
         return result.n_tokens, result.n_documents
@@ -285,30 +281,14 @@ SHUFFLE_MEMORY = 1 << 30
 """Memory for shuffling, of all workers together."""
 
 
-@dataclass(frozen=True)
-class ShardTask:
-    """A shard to shuffle.
-
-    Parameters
-    ----------
-    shard : int
-        Its index among the shards of all splits.
-    sources : tuple of (Path, str)
-        TFRecord files, which together contain its records, with their hashes; these are empty if this run has written them.
-    size : int
-        Bytes of its records.
-    target : Path
-        The file to write, which is complete if it exists.
-    """
-
-    shard: int
-    sources: tuple[tuple[Path, str], ...]
-    size: int
-    target: Path
+ShardTask = tuple[int, Sequence[tuple[Path, str]], Path]
+"""A shard to shuffle: its index among those of all splits; the TFRecord files that together contain its records, with their
+hashes, which are empty if this run has written them; and the file to write, which is complete if it exists.
+"""
 
 
-def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: ShardTask) -> tuple[int, int]:
-    """Write a shard, unless an earlier run has written it. Return its index, and its size in bytes.
+def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: ShardTask) -> int:
+    """Write a shard, unless an earlier run has written it. Return its size in bytes.
 
     Parameters
     ----------
@@ -320,17 +300,18 @@ def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: S
         Bytes.
     task : ShardTask
     """
-    if task.target.exists():
-        return task.shard, task.target.stat().st_size
-    for path, sha256 in task.sources:
+    shard, sources, target = task
+    if target.exists():
+        return target.stat().st_size
+    for path, sha256 in sources:
         if sha256 and not (path.exists() and file_sha256(path) == sha256):
             raise damaged(path, folder=path.parent)
-    paths = [path for path, _ in task.sources]
-    with replacing(task.target) as file:
+    paths = [path for path, _ in sources]
+    with replacing(target) as file:
         writer = load_record_format(job["format"]).writer(file, features)
         try:
             if job["shuffled"]:
-                shuffle_records(paths, writer.write, seed=job["seed"], shard=task.shard, max_memory=max_memory)
+                shuffle_records(paths, writer.write, seed=job["seed"], shard=shard, max_memory=max_memory)
             else:
                 for path in paths:
                     for data, starts in read_record_blocks(path):
@@ -339,7 +320,7 @@ def shuffle_shard(job: Fields, features: Sequence[str], max_memory: int, task: S
         except BaseException:
             writer.abandon()
             raise
-    return task.shard, task.target.stat().st_size
+    return target.stat().st_size
 
 
 @dataclass(frozen=True)
@@ -409,30 +390,31 @@ class DatasetOutputs(JobOutputs):
         paths = self.first_files()
         folders = [part_folder(self.folder, index, len(checkpoints)) for index in range(len(checkpoints))]
         tasks: list[Any] = []
+        sizes = [sum(one["sizes"][shard] for one in checkpoints) for shard in range(len(paths))]
         for shard, name in enumerate(self.unshuffled()):
             hashes = ["" if parts.fresh else one["hashes"][shard] for one in checkpoints]
             sources = tuple((folder / name, sha256) for folder, sha256 in zip(folders, hashes, strict=True))
-            tasks.append(ShardTask(shard, sources, sum(one["sizes"][shard] for one in checkpoints), final / paths[shard].name))
-        done, total = 0, sum(task.size for task in tasks)
+            tasks.append((shard, sources, final / paths[shard].name))
+        done, total = 0, sum(sizes)
         engine = engine or make_engine(AUTO, None, input_bytes=total, returns_arrays=True)
         features = next((one["features"] for one in checkpoints if one["features"]), ())
         max_memory = max(int(parts.begun.get("max_memory", SHUFFLE_MEMORY)) // engine.workers, 1)
         shuffling = FunctionJob(partial(shuffle_shard, job, features, max_memory))
-        sizes: dict[int, int] = {}
+        written_sizes = []
         report("shuffle", 0, total, "bytes")
         results: Any = engine.map_chunks(shuffling, iter(tasks))
         with closing(results):
-            for shard, size in results:
-                sizes[shard] = size
-                done += tasks[shard].size
+            for size, n_bytes in zip(sizes, results, strict=True):
+                written_sizes.append(n_bytes)
+                done += size
                 report("shuffle", done, total, "bytes")
         written = final / self.manifest.name
         with replacing(written) as file:
-            file.write(self.describe(parts, sizes))
-        pairs = [*zip([task.target for task in tasks], paths, strict=True), (written, self.manifest)]
+            file.write(self.describe(parts, written_sizes))
+        pairs = [*((final / path.name, path) for path in paths), (written, self.manifest)]
         return pairs, Finished(tuple(paths), self.manifest, parts.totals)
 
-    def describe(self, parts: CompleteParts, sizes: Mapping[int, int]) -> bytes:
+    def describe(self, parts: CompleteParts, sizes: Sequence[int]) -> bytes:
         """Return the content of the manifest, from all parts and the size of each shard."""
         totals = parts.totals
         sums = {"examples": totals.documents, "ids": totals.tokens, "bytes_read": totals.bytes, "skipped": totals.skipped.count}

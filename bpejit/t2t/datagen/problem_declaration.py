@@ -151,10 +151,7 @@ class Problem:
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yield the texts from which a vocabulary is built."""
-        samples = self.generate_samples(data_dir, tmp_dir, DatasetSplit.TRAIN)
-        for number, sample in enumerate(islice(samples, self.max_samples_for_vocab), start=1):
-            for name in self.text_features:
-                yield text_of(sample, name, self, number)
+        return self.sampled_texts(self.text_features, data_dir, tmp_dir)
 
     @property
     def vocab_filename(self) -> str:
@@ -166,6 +163,13 @@ class Problem:
         return None
 
     # -- derived
+
+    def sampled_texts(self, features: Sequence[str], data_dir: str, tmp_dir: str) -> Iterator[str]:
+        """Yield the texts of features of the samples for a vocabulary; this method is not in the published class."""
+        samples = self.generate_samples(data_dir, tmp_dir, DatasetSplit.TRAIN)
+        for number, sample in enumerate(islice(samples, self.max_samples_for_vocab), start=1):
+            for name in features:
+                yield text_of(sample, name, self, number)
 
     def inputs_of(self, split: str) -> SampleInputs | None:  # noqa: ARG002
         """Return the inputs of a split if its samples are in files; this method is not in the published class."""

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from bpejit.errors import CorpusError, OptionError, shorten
+from bpejit.errors import OptionError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.files import StrPath, read_file
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
 from bpejit.t2t.datagen.sample_reading import LABEL, LINES, RECORDS, TABBED, Layout
 from bpejit.t2t.datagen.sample_sources import SampleInputs
+from bpejit.t2t.text_encoders import vocabulary_lines
 
 TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
 
@@ -197,12 +198,8 @@ class FileProblem(Problem):
             return None
         found = self._settings.get("class_labels")
         if isinstance(found, str):
-            path = self._folder / found
-            try:
-                found = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
-            except OSError as cause:
-                raise read_error(path, cause, error=CorpusError, what="list of class labels") from cause
-            found = [label.strip() for label in found if label.strip()]
+            lines = vocabulary_lines("class_labels", self._folder / found, "list of class labels")
+            found = [label.strip() for label in lines if label.strip()]
         if not found or not all(isinstance(label, str) for label in found):
             raise OptionError(
                 f"{self._where}: class_labels is {'missing' if found is None else shorten(found)}; expected a list of labels, "
@@ -239,10 +236,7 @@ def _checked_keys(given: Mapping[str, Any], known: Mapping[str, Any], where: str
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file."""
-    try:
-        data = path.read_bytes()
-    except OSError as cause:
-        raise read_error(path, cause, error=OptionError, what="problem") from cause
+    data = read_file(path, error=OptionError, what="problem")
     if sys.version_info >= (3, 11):
         import tomllib as toml
     else:

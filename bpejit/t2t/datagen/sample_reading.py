@@ -105,12 +105,7 @@ class SampleChunk:
 
 
 def read_line_ranges(
-    layout: Layout,
-    paths: Sequence[str],
-    starts: Sequence[int],
-    stops: Sequence[int],
-    first_line: int | None,
-    reader: ChunkReader,
+    layout: Layout, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int], reader: ChunkReader
 ) -> SampleBlock:
     """Return samples in whole lines of files: of one file for each feature if the layout is `LINES`, otherwise of one.
 
@@ -120,13 +115,11 @@ def read_line_ranges(
     paths : sequence of str
     starts, stops : sequence of int
         The range of each file.
-    first_line : int, optional
-        The number of the first line, from 1; by default the lines before it are counted if a message needs it.
     """
     blocks = [read_range(path, start, stop - start) for path, start, stop in zip(paths, starts, stops, strict=True)]
     # As published, tags are removed if the names of all files end in "sgm".
     tagged = all(path.endswith("sgm") for path in paths)
-    return _parse_lines(layout, blocks, paths[0], lambda: first_line or reader.line_number(paths[0], starts[0]), tagged)
+    return _parse_lines(layout, blocks, paths[0], lambda: reader.line_number(paths[0], starts[0]), tagged)
 
 
 def _segment(line: bytes) -> bytes:

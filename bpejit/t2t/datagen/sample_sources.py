@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.input_streams import read_bytes
+from bpejit.corpus.input_streams import read_bytes, read_range
 from bpejit.corpus.json_lines import JsonLines
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources
@@ -122,21 +122,10 @@ class SampleChunker:
                 yield replace(chunk, unit=unit.number, split=unit.split, index=index)
 
 
-def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: Array, lines: Array | None = None) -> Iterator[SampleChunk]:
-    """Yield ranges of plain text or JSON lines in files.
-
-    Parameters
-    ----------
-    layout : Layout
-    paths : tuple of str
-    cuts : int64 [chunks + 1, paths]
-        The positions in each file where the chunks begin and end.
-    lines : int64 [chunks], optional
-        The number of the first line of each chunk, from 1.
-    """
-    numbers = repeat(None, len(cuts) - 1) if lines is None else lines.tolist()
-    for first, (starts, stops) in zip(numbers, pairwise(cuts.tolist()), strict=True):
-        yield SampleChunk(partial(read_line_ranges, layout, paths, starts, stops, first), sum(stops) - sum(starts))
+def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: list[tuple[int, ...]]) -> Iterator[SampleChunk]:
+    """Yield ranges of plain text or JSON lines in files; `cuts` has the positions in each where the chunks begin and end."""
+    for starts, stops in pairwise(cuts):
+        yield SampleChunk(partial(read_line_ranges, layout, paths, starts, stops), sum(stops) - sum(starts))
 
 
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
@@ -233,10 +222,9 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[list[bytes], int]]:
             yield lines_of(strip_lines(b"\n".join([*texts, b""]))) if source.input_format == TEXT else texts, block.n_read
 
 
-def _line_cuts(source: Source, chunk_bytes: int) -> Array:
-    """Return positions in a file at the ends of lines, about `chunk_bytes` apart, as int64 [chunks + 1, 1]."""
-    cuts = [source.start, *(stop for _, stop, _ in load_format(TEXT).ranges(source, chunk_bytes))]
-    return np.array(cuts, np.int64)[:, None]
+def _line_cuts(source: Source, chunk_bytes: int) -> list[int]:
+    """Return positions in a file at the ends of lines, about `chunk_bytes` apart."""
+    return [source.start, *(stop for _, stop, _ in load_format(TEXT).ranges(source, chunk_bytes))]
 
 
 def plan_inputs(
@@ -268,14 +256,12 @@ def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) 
     """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
     first = sources[0]
     is_json = isinstance(load_format(first.input_format), JsonLines)
-    sizes = [source.length for source in sources]
     if len(sources) > 1:
         if all(source.input_format == TEXT and not source.is_stream for source in sources):
             paths = tuple(source.path for source in sources)
-            yield from _plan_ranges(layout, paths, unit_bytes, *pair_lines(sources, layout.chunk_bytes))
+            yield from _plan_ranges(layout, paths, unit_bytes, pair_lines(sources, layout.chunk_bytes))
         else:
-            size = None if None in sizes else sum(one for one in sizes if one is not None)
-            yield partial(joined_chunks, layout, sources), size
+            yield partial(joined_chunks, layout, sources), sum(source.length or 0 for source in sources)
     elif layout.form == TABBED and first.input_format != TEXT:
         raise CorpusError(
             f"the input `{first.path}` has the format {first.input_format}; expected lines with tabs for `tabbed`: name it in "
@@ -285,9 +271,9 @@ def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) 
         with _naming_keys():
             yield from _plan_records(first, layout, unit_bytes)
     elif first.is_stream:
-        yield partial(stream_chunks, layout, first), sizes[0]
+        yield partial(stream_chunks, layout, first), first.length
     elif is_json == (layout.form == RECORDS) or layout.form == LINES:
-        yield from _plan_ranges(layout, (first.path,), unit_bytes, _line_cuts(first, layout.chunk_bytes))
+        yield from _plan_ranges(layout, (first.path,), unit_bytes, [(cut,) for cut in _line_cuts(first, layout.chunk_bytes)])
     else:
         raise CorpusError(
             f"the input `{first.path}` contains plain text; expected JSON lines, Parquet or Arrow for `records`: name it in "
@@ -310,19 +296,18 @@ def _plan_records(source: Source, layout: Layout, unit_bytes: int) -> Iterator[t
 
 
 def _plan_ranges(
-    layout: Layout, paths: tuple[str, ...], unit_bytes: int, cuts: Array, lines: Array | None = None
+    layout: Layout, paths: tuple[str, ...], unit_bytes: int, cuts: list[tuple[int, ...]]
 ) -> Iterator[tuple[Chunks, int]]:
     first = 0
     for index in range(1, len(cuts)):
-        size = int(cuts[index].sum() - cuts[first].sum())
+        size = sum(cuts[index]) - sum(cuts[first])
         if size >= unit_bytes or index == len(cuts) - 1:
-            some = None if lines is None else lines[first:index]
-            yield partial(range_chunks, layout, paths, cuts[first : index + 1], some), size
+            yield partial(range_chunks, layout, paths, cuts[first : index + 1]), size
             first = index
 
 
-def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Array]:
-    """Divide files at the same lines.
+def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> list[tuple[int, ...]]:
+    """Return where the chunks of each of several files begin and end, at the same lines.
 
     Parameters
     ----------
@@ -331,48 +316,31 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
     chunk_bytes : int
         Size of its chunks.
 
-    Returns
-    -------
-    cuts : int64 [chunks + 1, sources]
-    lines : int64 [chunks]
-        The number of the first line of each chunk, from 1.
-
     Raises
     ------
     CorpusError
         If the files have different numbers of lines.
     """
-    cuts = _line_cuts(sources[0], chunk_bytes)[:, 0]
-    numbers = np.zeros(cuts.size, np.int64)  # of lines before each cut
-    done = n_lines = 0
-    for position, starts in _line_starts(sources[0]):
-        stop = int(np.searchsorted(cuts, position, side="right"))
-        numbers[done:stop] = n_lines + np.searchsorted(starts, cuts[done:stop], side="right")
-        done, n_lines = stop, n_lines + starts.size
-    numbers[-1] = n_lines
-    columns = [cuts]
+    first = sources[0]
+    columns = [_line_cuts(first, chunk_bytes)]
+    chunks = (read_range(first.path, start, stop - start) for start, stop in pairwise(columns[0]))
+    numbers = np.cumsum([0, *(_line_ends(data).size + (data[-1:] != b"\n") for data in chunks)])  # of lines before each cut
     for other in sources[1:]:
-        found = np.full(numbers.size, other.start, np.int64)
-        done, n_found = int(np.searchsorted(numbers, 0, side="right")), 0
-        for _, starts in _line_starts(other):
-            stop = int(np.searchsorted(numbers, n_found + starts.size, side="right"))
-            found[done:stop] = starts[numbers[done:stop] - n_found - 1]
-            done, n_found = stop, n_found + starts.size
-        found[-1] = other.size or 0
-        if n_found != n_lines:
-            short, longer = (other, sources[0]) if n_found < n_lines else (sources[0], other)
-            raise ends_early(short.path, longer.path, min(n_found, n_lines), total=max(n_found, n_lines))
-        columns.append(found)
-    return np.stack(columns, axis=1), numbers[:-1] + 1
+        found, n_lines, position, last = [other.start], 0, other.start, b"\n"
+        with other.open() as file:
+            while data := read_bytes(file, other.path, min(_SCAN_BYTES, (other.size or 0) - position), partly=True):
+                ends = position + _line_ends(data) + 1
+                stop = np.searchsorted(numbers, n_lines + ends.size, side="right")
+                found += ends[numbers[len(found) : stop] - n_lines - 1].tolist()
+                n_lines, position, last = n_lines + ends.size, position + len(data), data[-1:]
+        counts = int(numbers[-1]), n_lines + (last != b"\n")
+        if counts[0] != counts[1]:
+            short, longer = (other, first) if counts[1] < counts[0] else (first, other)
+            raise ends_early(short.path, longer.path, min(counts), total=max(counts))
+        columns.append([*found[: numbers.size - 1], position])
+    return list(zip(*columns, strict=True))
 
 
-def _line_starts(source: Source) -> Iterator[tuple[int, Array]]:
-    """Yield how far a file was read, and the position after each line that ends in what was read last, as int64."""
-    position, last = source.start, b"\n"
-    with source.open() as file:
-        while data := read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
-            starts = position + np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_BREAK) + 1
-            position, last = position + len(data), data[-1:]
-            yield position, starts
-    if last != b"\n":
-        yield position, np.array([position])
+def _line_ends(data: bytes) -> Array:
+    """Return the positions of line breaks, as int64."""
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_BREAK)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from bpejit.jobs.job_folder import held, remove_folder
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
-from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling, text_of
+from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling
 from bpejit.t2t.datagen.sample_reading import LABEL, LINES, all_skipped, lines_of
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
 from bpejit.t2t.example_arrays import Lists
@@ -231,13 +231,10 @@ def _texts_for_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_di
             done += n_read
             report("sample", done, None, "bytes")
             yield from texts
-    elif feature:
-        samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
-        some = islice(calling(problem, samples), problem.max_samples_for_vocab)
-        for number, sample in enumerate(some, start=1):
-            yield text_of(sample, feature, problem, number).encode("utf-8", "surrogateescape")
     else:
-        for text in calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))):
+        folders = str(data_dir), str(tmp_dir)
+        found = problem.sampled_texts([feature], *folders) if feature else problem.generate_text_for_vocab(*folders)
+        for text in calling(problem, found):
             if not isinstance(text, str):
                 raise CorpusError(
                     f"problem {problem.name}: a text for the vocabulary is {shorten(text)}; expected a text: correct "
