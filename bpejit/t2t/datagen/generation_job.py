@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ from bpejit.t2t.record_formats.registry import load_record_format
 from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.t2t.tfrecords import order_records, read_record_blocks
+
+SHUFFLE_MEMORY = 1 << 30
+"""Memory for shuffling, of all workers together."""
 
 
 def gather_sequences(ids: Array, starts: Array, order: Array) -> Lists:
@@ -183,10 +186,15 @@ class DatasetPlan(JobPlan):
 
     names: DatasetOutputs
     vocabularies: Mapping[str, FeatureVocabulary]
-    max_memory: int
+    max_memory: int = SHUFFLE_MEMORY
 
     kernels = (warm_encoding, warm_data_sets)
     stage = "bpejit datagen"
+
+    def with_vocabularies(self, found: Mapping[str, FeatureVocabulary]) -> DatasetPlan:
+        """Return the plan with the vocabulary of each feature."""
+        known = {name: {"sha256": one.sha256, "vocab_size": one.vocab_size} for name, one in found.items()}
+        return replace(self, vocabularies=found, job={**self.job, "vocabularies": known})
 
     @property
     def paths(self) -> list[str]:
@@ -275,10 +283,6 @@ class ShardSink(PartSink):
 
     def close(self) -> None:
         """Do nothing: no shard stays open."""
-
-
-SHUFFLE_MEMORY = 1 << 30
-"""Memory for shuffling, of all workers together."""
 
 
 ShardTask = tuple[int, Sequence[tuple[Path, str]], Path]

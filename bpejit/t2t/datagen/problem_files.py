@@ -59,6 +59,11 @@ _SPLIT_KEYS: dict[str, Any] = {
 }
 
 
+_CHOICES = {"kind": tuple(_FEATURES), "vocab_type": VOCAB_TYPES, "split": tuple(FILE_NAMES)}
+
+_LEAST = {"approx_vocab_size": 1, "packed_length": 1, "packed_spacing": 0, "file_byte_budget": 1, "shards": 1}
+
+
 class FileProblem(Problem):
     """A problem whose samples are in files.
 
@@ -81,17 +86,8 @@ class FileProblem(Problem):
         self._folder = Path(folder)
         self._where = where
         self.kind: str = self._settings.get("kind", TEXT2TEXT)
-        if self.kind not in _FEATURES:
-            raise OptionError(f"{where}: kind is {shorten(self.kind)}; expected {', '.join(_FEATURES)}: correct it")
         self.has_inputs = self.kind != TEXT2SELF
         vars(self).update((key, value) for key, value in self._settings.items() if key in Problem.__annotations__)
-        if self.vocab_type not in VOCAB_TYPES:
-            raise OptionError(
-                f"{where}: vocab_type is {shorten(self.vocab_type)}; expected {', '.join(VOCAB_TYPES)}: correct it"
-            )
-        for key, least in (("approx_vocab_size", 1), ("packed_length", 1), ("packed_spacing", 0), ("file_byte_budget", 1)):
-            if self._settings.get(key, least) < least:
-                raise OptionError(f"{where}: {key} is {self._settings[key]}; expected {least} or more: correct it")
         if self.packed_length is not None and self.kind == TEXT2CLASS:
             raise OptionError(f"{where}: packed_length is {self.packed_length}; expected none with class labels: leave it out")
         self._inputs: dict[str, SampleInputs | None] = {}
@@ -133,12 +129,7 @@ class FileProblem(Problem):
             where = f"{self._where}, split {number}"
             one = _checked_keys(one, _SPLIT_KEYS, where)
             name = one.get("split", "train")
-            if name not in FILE_NAMES:
-                raise OptionError(f"{where}: split is {shorten(name)}; expected train, eval or test: correct it")
-            shards = one.get("shards", 100 if name == "train" else 1)
-            if not 1 <= shards <= 99999:
-                raise OptionError(f"{where}: shards is {shards}; expected 1 to 99999: choose another number")
-            splits.append({"split": name, "shards": shards})
+            splits.append({"split": name, "shards": one.get("shards", 100 if name == "train" else 1)})
             self._inputs[name] = self._read_inputs(one, where)
         names = [FILE_NAMES[one["split"]] for one in splits]
         if len(set(names)) < len(names):
@@ -214,6 +205,9 @@ class FileProblem(Problem):
         return list(found)
 
 
+_KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", list: "a list of strings"}
+
+
 def _checked_keys(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key, value in given.items():
         if key not in known:
@@ -221,15 +215,14 @@ def _checked_keys(given: Mapping[str, Any], known: Mapping[str, Any], where: str
         right = isinstance(value, known[key]) and (not isinstance(value, bool) or known[key] is bool)
         if right and isinstance(value, list) and key != "dataset_splits":
             right = bool(value) and all(isinstance(item, str) for item in value)
+        expected = ""
         if not right:
-            kinds = {
-                str: "a string",
-                int: "a whole number",
-                float: "a number",
-                bool: "true or false",
-                list: "a list of strings",
-            }
-            expected = " or ".join(kinds[kind] for kind in get_args(known[key]) or [known[key]])
+            expected = " or ".join(_KINDS[kind] for kind in get_args(known[key]) or [known[key]])
+        elif value not in _CHOICES.get(key, [value]):
+            expected = ", ".join(_CHOICES[key])
+        elif key in _LEAST and value < _LEAST[key]:
+            expected = f"{_LEAST[key]} or more"
+        if expected:
             raise OptionError(f"{where}: {key} is {shorten(value)}; expected {expected}: correct it")
     return dict(given)
 

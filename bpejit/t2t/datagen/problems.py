@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from bpejit.jobs.job_options import JobOptions, check_job_options
 from bpejit.jobs.job_plan import slice_units
 from bpejit.jobs.job_totals import JobReport, JobResult
 from bpejit.jobs.running import estimate_job, join_parts, run_job
-from bpejit.jobs.url_store import Store, UrlStore
+from bpejit.jobs.url_store import UrlStore
 from bpejit.options import takes
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, scratch_folder
@@ -45,14 +45,8 @@ from bpejit.t2t.datagen.problem_declaration import (
 from bpejit.t2t.datagen.problem_files import FileProblem, read_settings
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
-from bpejit.t2t.datagen.vocabularies import (
-    FeatureVocabulary,
-    fetch_vocabularies,
-    find_vocabularies,
-    store_vocabularies,
-    vocabulary_names,
-)
-from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, RecordFormat, load_record_format
+from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -253,7 +247,6 @@ def generate_data(
     strict = arguments.flag("strict", strict)
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
     dry_run = arguments.flag("dry_run", dry_run)
-    form = load_record_format(format)
     place = local_path(arguments.path("data_dir", data_dir, error=OutputError))
     remote = UrlStore(f"{place.rstrip('/')}/{problem.dataset_filename()}", False) if is_remote(place) else None
     wanted = vocabulary_names(problem)
@@ -262,21 +255,20 @@ def generate_data(
         temporary = stack.enter_context(scratch_folder(None, "datagen"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(place) if remote is None else Path(temporary) / "data"
-        names, units, sources = plan_samples(problem, folder, scratch, options, form, strict=strict)
-        store = remote or FolderStore(names.out, per_input=False)
+        plan = replace(_plan(problem, folder, scratch, options, format, remote, strict), max_memory=max_memory)
         planned = working_time()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
-                store.check(names, InputFiles([source.path for source in sources]), overwrite=options.overwrite)
+                plan.store.check(plan.names, InputFiles(plan.paths), overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote, wanted, folder)
         missing = [name for name in wanted if not (folder / name).exists()] if dry_run else []
-        vocabularies = {} if missing else find_vocabularies(problem, folder, scratch, report)
+        if not missing:
+            plan = plan.with_vocabularies(find_vocabularies(problem, folder, scratch, report))
         if remote is not None and not dry_run:
             store_vocabularies(remote, wanted, folder)
         stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(problem, names, units, sources, vocabularies, options, format, max_memory, store)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
             result, seconds = estimate_job(plan, chosen, estimated=not missing)
@@ -304,27 +296,15 @@ def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationRe
     return _report(result, result.seconds["finish"])
 
 
-def plan_samples(
-    problem: Problem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
-) -> tuple[DatasetOutputs, list[SampleUnit], list[Source]]:
-    """Divide the samples of a data set into units; `folder` is that of the data, and `scratch` that of temporary files.
+def _plan(
+    problem: Problem, folder: Path, scratch: Path, options: JobOptions, form: str, remote: UrlStore | None, strict: bool
+) -> DatasetPlan:
+    """Return the plan of a data set without its vocabularies: how its samples are divided into units, and what they become.
 
-    Returns
-    -------
-    names : DatasetOutputs
-    units : list of SampleUnit
-    sources : list of Source
-        The inputs of a problem that a file describes.
-
-    Raises
-    ------
-    CorpusError
-        If an input cannot be read, or files that are paired line by line have different numbers of lines.
-    OptionError
-        If an input is a pipe.
+    `folder` is that of the data, or of what is stored at the URL `remote`, and `scratch` that of temporary files.
     """
     splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
-    names = DatasetOutputs(folder / problem.dataset_filename(), splits, form.suffix)
+    names = DatasetOutputs(folder / problem.dataset_filename(), splits, load_record_format(form).suffix)
     chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
     units: list[SampleUnit] = []
     read: list[Source] = []
@@ -345,32 +325,14 @@ def plan_samples(
             )
         layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
         units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
-    return names, units, read
-
-
-def plan_dataset(
-    problem: Problem,
-    names: DatasetOutputs,
-    units: list[SampleUnit],
-    sources: list[Source],
-    vocabularies: Mapping[str, FeatureVocabulary],
-    options: JobOptions,
-    form: str,
-    max_memory: int,
-    store: Store,
-) -> DatasetPlan:
-    """Return the plan of a data set."""
     labels = problem.class_labels("")
     job = {
         "data_set": problem.dataset_filename(),
         "format": form,
-        "splits": [list(split) for split in names.splits],
-        "divides_samples": not problem.is_generate_per_split and len(names.splits) > 1,
+        "splits": [list(split) for split in splits],
+        "divides_samples": not problem.is_generate_per_split and len(splits) > 1,
         "vocab_type": problem.vocab_type,
-        "vocabularies": {
-            name: {"sha256": vocabulary.sha256, "vocab_size": vocabulary.vocab_size}
-            for name, vocabulary in vocabularies.items()
-        },
+        "vocabularies": {},
         "labels": None if labels is None else list(labels),
         "prefixes": {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix},
         "packed_length": problem.packed_length,
@@ -378,7 +340,7 @@ def plan_dataset(
         "shuffled": not problem.already_shuffled,
         **options.files,
         "unit_bytes": options.unit_bytes,
-        "inputs": identify_inputs(sources),
+        "inputs": identify_inputs(read),
     }
-    mine = slice_units(units, options.part)
-    return DatasetPlan(names, job, options, units, mine, store, vocabularies, max_memory)
+    store = remote or FolderStore(names.out, per_input=False)
+    return DatasetPlan(names, job, options, units, slice_units(units, options.part), store, {})
