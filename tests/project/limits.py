@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_880,
-    "package lines of code": 43_144,
-    "package tokens": 422_626,
+    "package lines": 70_666,
+    "package lines of code": 42_983,
+    "package tokens": 421_271,
     "tokens in a line of code": 9.8,
     "package modules": 317,
     "cli lines": 4_158,

@@ -135,7 +135,10 @@ def generate_records(
     n_samples = next(iter(features.values()))[1].size - 1
     n_ids = sum(int(starts[-1]) for _, starts in features.values())
     sizes = [shards for _, shards in job["splits"]]
-    first, shards = (0, sum(sizes)) if job["divides_samples"] else (sum(sizes[: chunk.split]), sizes[chunk.split])
+    if job["divides_samples"]:
+        first, shards = 0, sum(sizes)
+    else:
+        first, shards = sum(sizes[: chunk.split]), sizes[chunk.split]
     draws = (job["seed"], chunk.unit, chunk.index)
     if job["packed_length"] is not None:
         if job["shuffled"]:
@@ -159,8 +162,10 @@ def sample_checksum(reader: ChunkReader, chunk: SampleChunk) -> tuple[bytes, int
 
 
 def _checksum(block: SampleBlock) -> bytes:
-    arrays: list[Array] = [np.frombuffer(b"\n".join(texts), np.uint8) for texts in block.texts.values()]
-    arrays += [array for rows in block.numbers.values() for array in pack_numbers(rows)]
+    joined = map(b"\n".join, block.texts.values())
+    arrays: list[Array] = [np.frombuffer(data, np.uint8) for data in joined]
+    for rows in block.numbers.values():
+        arrays += pack_numbers(rows)
     return checksum(*arrays, np.array([block.skipped.count]))
 
 
@@ -247,7 +252,8 @@ class ShardSink(PartSink):
     """
 
     def __init__(self, folder: Path, names: list[str], checkpoint: Fields | None) -> None:
-        known = checkpoint or {"sizes": [0] * len(names), "hashes": [None] * len(names), "records": [0] * len(names)}
+        nothing = [0] * len(names)
+        known = checkpoint or {"sizes": nothing, "hashes": [None] * len(names), "records": nothing}
         self._files = []
         for name, size, sha256 in zip(names, known["sizes"], known["hashes"], strict=True):
             self._files.append(GrowingFile(folder / name, size, sha256))
@@ -394,7 +400,7 @@ class DatasetOutputs(JobOutputs):
         paths = self.first_files()
         folders = [part_folder(self.folder, index, len(checkpoints)) for index in range(len(checkpoints))]
         tasks: list[Any] = []
-        sizes = [sum(one["sizes"][shard] for one in checkpoints) for shard in range(len(paths))]
+        sizes = list(map(sum, zip(*(one["sizes"] for one in checkpoints), strict=True)))
         for shard, name in enumerate(self.unshuffled()):
             hashes = ["" if parts.fresh else one["hashes"][shard] for one in checkpoints]
             sources = tuple((folder / name, sha256) for folder, sha256 in zip(folders, hashes, strict=True))
@@ -415,7 +421,7 @@ class DatasetOutputs(JobOutputs):
         written = final / self.manifest.name
         with replacing(written) as file:
             file.write(self.describe(parts, written_sizes))
-        pairs = [*((final / path.name, path) for path in paths), (written, self.manifest)]
+        pairs = [(final / path.name, path) for path in (*paths, self.manifest)]
         return pairs, Finished(tuple(paths), self.manifest, parts.totals)
 
     def describe(self, parts: CompleteParts, sizes: Sequence[int]) -> bytes:

@@ -249,7 +249,7 @@ def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str
 def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: int) -> SampleChunk:
     texts = {name: [row[name] for row in rows] for name in layout.names}
     numbers = {name: [row[name] for row in rows] for name in rows[0] if name not in texts}
-    read = partial(read_texts, layout, texts, numbers, f"problem {problem.name}", "sample", first)
+    read = partial(read_texts, layout, texts, numbers, f"problem {problem.name}", first)
     return SampleChunk(read, 0, texts)
 
 

@@ -8,12 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, ChunkReader, Skipped, SkippedRecord
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, ChunkReader, Skipped, SkippedRecord
 from bpejit.corpus.input_streams import read_range
 from bpejit.corpus.json_lines import describe_record, find_parser
 from bpejit.corpus.kept_columns import look_up
 from bpejit.errors import CorpusError
 from bpejit.t2t.subword_files import strip_lines
+
+Texts = dict[str, list[bytes]]
+"""The texts of each feature."""
+
+Numbers = dict[str, list[list[int]]]
+"""The whole numbers of each feature that has them already."""
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -73,9 +79,9 @@ class SampleBlock:
     skipped : Skipped
     """
 
-    texts: dict[str, list[bytes]]
+    texts: Texts
     place: Callable[[int], str]
-    numbers: dict[str, list[list[int]]] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
     skipped: Skipped = NOTHING_SKIPPED
 
 
@@ -128,9 +134,9 @@ def _segment(line: bytes) -> bytes:
     return found[1].strip() if found else b""
 
 
-def read_lines_in_memory(layout: Layout, data: bytes, path: str, first_line: int, _: ChunkReader) -> SampleBlock:
+def read_lines_in_memory(layout: Layout, blocks: Sequence[bytes], path: str, first_line: int, _: ChunkReader) -> SampleBlock:
     """Return samples in lines in memory; `first_line` is the number of the first one in the input, from 1."""
-    return _parse_lines(layout, [data], path, lambda: first_line)
+    return _parse_lines(layout, blocks, path, lambda: first_line)
 
 
 def _parse_lines(
@@ -151,27 +157,7 @@ def _parse_lines(
     return skips.without_empty(dict(zip(layout.names, columns, strict=True)), {}, indices)
 
 
-def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkReader) -> SampleBlock:
-    """Return samples with a single text, which are the documents of a chunk of Parquet or Arrow."""
-    block = chunk.read(reader)
-    texts = block.documents()
-    first = getattr(chunk, "first_row", None)
-    known = first is not None and not block.skipped
-    skips = _Skips(path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
-    found = skips.without_empty({layout.names[0]: texts}, {}, range(len(texts)))
-    found.skipped = block.skipped + found.skipped
-    return found
-
-
-def read_texts(
-    layout: Layout,
-    texts: dict[str, list[bytes]],
-    numbers: dict[str, list[list[int]]],
-    path: str,
-    unit: str,
-    first: int,
-    _: ChunkReader,
-) -> SampleBlock:
+def read_texts(layout: Layout, texts: Texts, numbers: Numbers, path: str, first: int, _: ChunkReader) -> SampleBlock:
     """Return samples in memory.
 
     Parameters
@@ -181,12 +167,10 @@ def read_texts(
         See `SampleBlock`.
     path : str
         What the samples were read from, for messages.
-    unit : str
-        What is numbered, such as `line`.
     first : int
         Number of the first sample, from 1.
     """
-    skips = _Skips(path, lambda index: f"{unit} {first + index}", layout)
+    skips = _Skips(path, lambda index: f"sample {first + index}", layout)
     return skips.without_empty(texts, numbers, range(len(next(iter(texts.values())))))
 
 
@@ -230,9 +214,7 @@ class _Skips:
     def _record(self, index: int, reason: str) -> SkippedRecord:
         return SkippedRecord(self._path, self._place(index), reason)
 
-    def without_empty(
-        self, texts: dict[str, list[bytes]], numbers: dict[str, list[list[int]]], indices: Sequence[int]
-    ) -> SampleBlock:
+    def without_empty(self, texts: Texts, numbers: Numbers, indices: Sequence[int]) -> SampleBlock:
         """Return samples without those that have an empty text; `indices` has the index of each in the chunk."""
         if not all(map(all, texts.values())):
             chosen = list(map(all, zip(*texts.values(), strict=True)))
@@ -254,8 +236,10 @@ def _split_tabbed(lines: list[bytes], layout: Layout, skips: _Skips) -> tuple[li
         count = lines[index].count(b"\t") + 1
         found = f"it has {count} field{'' if count == 1 else 's'} separated by tabs, not {wanted}"
         skips.add(index, found if lines[index].strip() else "it is empty")
-    fields = lines_of(strip_lines(b"\n".join([*compress(lines, chosen), b""]).replace(b"\t", b"\n")))
-    return [fields[number::wanted] for number in range(wanted)], list(compress(range(len(lines)), chosen))
+    kept = b"\n".join([*compress(lines, chosen), b""])
+    fields = lines_of(strip_lines(kept.replace(b"\t", b"\n")))
+    columns = [fields[number::wanted] for number in range(wanted)]
+    return columns, list(compress(range(len(lines)), chosen))
 
 
 def _parse_records(lines: list[bytes], layout: Layout, skips: _Skips) -> tuple[list[list[bytes]], list[int]]:

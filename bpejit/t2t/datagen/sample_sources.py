@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -12,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_streams import read_bytes, read_range
-from bpejit.corpus.json_lines import JsonLines
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import CorpusError
@@ -26,18 +23,22 @@ from bpejit.t2t.datagen.sample_reading import (
     Layout,
     SampleChunk,
     lines_of,
-    read_documents,
     read_line_ranges,
     read_lines_in_memory,
-    read_texts,
 )
-from bpejit.t2t.subword_files import strip_lines
 
 LINE_BREAK = 0x0A
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
 
+
+_EXPECTED = {
+    LINES: (TEXT, "lines of text", "the key of a feature", "`records`"),
+    TABBED: (TEXT, "lines with tabs", "`tabbed`", "`records`"),
+    RECORDS: ("jsonl", "JSON lines", "`records`", "`tabbed` or the key of a feature"),
+}
+"""The format of inputs, what that is, the key of a problem that has them, and the keys of others."""
 
 Chunks = Callable[[], Iterator[SampleChunk]]
 """Yields the chunks of a unit, in order: one of the functions below with its arguments, which can be pickled."""
@@ -66,18 +67,22 @@ class SampleInputs:
         Raises
         ------
         CorpusError
-            If an input cannot be read, or the features have different numbers of inputs.
+            If an input cannot be read or has another format, or the features have different numbers of inputs.
         """
         layout = self.layout
-        names = ("text_field", "text_column") if layout.fields else ()
-        field: dict[str, Any] = dict.fromkeys(names, *layout.fields[:1])
-        contents = Contents(strip_bom=True, documents="line", **field)
-        found = [find_sources(paths, contents) for paths in self.paths]
+        found = [find_sources(paths, Contents(strip_bom=True)) for paths in self.paths]
         if len({len(some) for some in found}) > 1:
             counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
             raise CorpusError(
                 f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
                 "missing ones"
+            )
+        wanted, expected, key, other = _EXPECTED[layout.form]
+        wrong = next((source for some in found for source in some if source.input_format != wanted), None)
+        if wrong is not None:
+            raise CorpusError(
+                f"the input `{wrong.path}` has the format {wrong.input_format}; expected {expected} for {key}: name it in "
+                f"{other} instead, or convert it"
             )
         return list(zip(*found, strict=True))
 
@@ -128,103 +133,51 @@ def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: list[tuple[int, .
         yield SampleChunk(partial(read_line_ranges, layout, paths, starts, stops), sum(stops) - sum(starts))
 
 
-def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
-    """Yield the lines of an input that is read from its start to its end."""
-    with source.open_stream() as stream:
-        chunks: Iterator[Any] = load_format(TEXT).stream_chunks(stream, source, layout.chunk_bytes)
-        for chunk in chunks:
-            read = partial(read_lines_in_memory, layout, chunk.data, source.path, chunk.first_line)
-            yield SampleChunk(read, chunk.n_read, chunk.data)
-
-
-def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
-    """Yield rows of Parquet or Arrow with a single text."""
-    with _naming_keys():
-        for chunk in source.record_chunks(layout.chunk_bytes):
-            n_read = int(getattr(chunk, "n_read", 0) or 0)
-            yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, getattr(chunk, "data", None))
-
-
-def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[SampleChunk]:
-    """Yield samples whose features are in several inputs of any kind, one for each feature, which are read in step.
+def stream_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[SampleChunk]:
+    """Yield the lines of one or several inputs that are read from their start to their end, of several in step.
 
     Raises
     ------
     CorpusError
-        If an input has fewer texts than another one, or a record without a text.
+        If an input has fewer lines than another one.
     """
-    streams = [_texts(source, layout) for source in sources]
+    streams = [_stream_lines(source, layout.chunk_bytes) for source in sources]
     waiting: list[list[bytes]] = [[] for _ in streams]
-    unit = _unit_name(sources[0])
-    first = 1
-    n_read = 0
+    first, n_read = 1, 0
     while True:
         for at, stream in enumerate(streams):
-            while not waiting[at]:
-                found = next(stream, None)
-                if found is None:
-                    break
-                waiting[at] = found[0]
-                n_read += found[1]
+            if not waiting[at]:
+                waiting[at], n_bytes = next(stream, ([], 0))
+                n_read += n_bytes
         count = min(map(len, waiting))
         if not count:
             break
-        texts = {name: some[:count] for name, some in zip(layout.names, waiting, strict=True)}
-        waiting = [some[count:] for some in waiting]
-        read = partial(read_texts, layout, texts, {}, sources[0].path, unit, first)
-        yield SampleChunk(read, n_read, texts)
-        first += count
-        n_read = 0
-    for at, source in enumerate(sources):
-        if waiting[at]:
-            short = next(other for index, other in enumerate(sources) if not waiting[index])
-            raise ends_early(short.path, source.path, first - 1, _unit_name(source))
+        blocks = [b"\n".join(lines[:count]) + b"\n" for lines in waiting]
+        yield SampleChunk(partial(read_lines_in_memory, layout, blocks, sources[0].path, first), n_read, blocks)
+        waiting = [lines[count:] for lines in waiting]
+        first, n_read = first + count, 0
+    longer = next((source for source, lines in zip(sources, waiting, strict=True) if lines), None)
+    if longer is not None:
+        short = next(source for source, lines in zip(sources, waiting, strict=True) if not lines)
+        raise ends_early(short.path, longer.path, first - 1)
 
 
-def ends_early(short: str, longer: str, found: int, unit: str = "line", total: int | None = None) -> CorpusError:
+def _stream_lines(source: Source, chunk_bytes: int) -> Iterator[tuple[list[bytes], int]]:
+    """Yield the lines of an input in blocks, each with the number of bytes read for it."""
+    with source.open_stream() as stream:
+        chunks: Iterator[Any] = load_format(TEXT).stream_chunks(stream, source, chunk_bytes)
+        for chunk in chunks:
+            yield lines_of(chunk.data), chunk.n_read
+
+
+def ends_early(short: str, longer: str, found: int, total: int | None = None) -> CorpusError:
     """Return the error for a side of pairs that ends before the other one."""
     more = f"and `{longer}` has {total:,} of them" if total is not None else f"and `{longer}` goes on"
-    last = f"ends after {unit} {found:,}" if found else "is empty"
+    last = f"ends after line {found:,}" if found else "is empty"
     return CorpusError(
-        f"`{short}` {last}, {more}; expected as many in both, since {unit} n of one belongs to {unit} n of the other: compare "
-        "the files, and complete the shorter one"
+        f"`{short}` {last}, {more}; expected as many in both, since line n of one belongs to line n of the other: compare the "
+        "files, and complete the shorter one"
     )
-
-
-def _unit_name(source: Source) -> str:
-    return "line" if load_format(source.input_format).is_text else "row"
-
-
-@contextmanager
-def _naming_keys() -> Iterator[None]:
-    """In errors about columns, name the keys of problems instead of arguments."""
-    try:
-        yield
-    except CorpusError as cause:
-        if "`text_column=`" not in str(cause):
-            raise
-        keys = "`records` and `inputs_field`, `targets_field` or `label_field`"
-        raise CorpusError(str(cause).replace("`text_column=`", keys)) from cause
-
-
-def _texts(source: Source, layout: Layout) -> Iterator[tuple[list[bytes], int]]:
-    """Yield the texts of one feature, empty lines included, and the bytes read for each block."""
-    reader = ChunkReader()
-    with _naming_keys():
-        for chunk in source.record_chunks(layout.chunk_bytes):
-            block = chunk.read(reader)
-            if block.skipped:
-                raise CorpusError(
-                    f"{block.skipped.first[0]}; expected a text in each, since texts are paired by their number: add the text, "
-                    "or remove the record and the text that it is paired with"
-                )
-            texts = block.documents()
-            yield lines_of(strip_lines(b"\n".join([*texts, b""]))) if source.input_format == TEXT else texts, block.n_read
-
-
-def _line_cuts(source: Source, chunk_bytes: int) -> list[int]:
-    """Return positions in a file at the ends of lines, about `chunk_bytes` apart."""
-    return [source.start, *(stop for _, stop, _ in load_format(TEXT).ranges(source, chunk_bytes))]
 
 
 def plan_inputs(
@@ -252,52 +205,13 @@ def plan_inputs(
     return [SampleUnit(number, split, chunks, size) for number, (chunks, size) in enumerate(planned, first)]
 
 
-def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
+def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int]]:
     """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
-    first = sources[0]
-    is_json = isinstance(load_format(first.input_format), JsonLines)
-    if len(sources) > 1:
-        if all(source.input_format == TEXT and not source.is_stream for source in sources):
-            paths = tuple(source.path for source in sources)
-            yield from _plan_ranges(layout, paths, unit_bytes, pair_lines(sources, layout.chunk_bytes))
-        else:
-            yield partial(joined_chunks, layout, sources), sum(source.length or 0 for source in sources)
-    elif layout.form == TABBED and first.input_format != TEXT:
-        raise CorpusError(
-            f"the input `{first.path}` has the format {first.input_format}; expected lines with tabs for `tabbed`: name it in "
-            "`records` instead"
-        )
-    elif first.input_format != TEXT and not is_json:
-        with _naming_keys():
-            yield from _plan_records(first, layout, unit_bytes)
-    elif first.is_stream:
-        yield partial(stream_chunks, layout, first), first.length
-    elif is_json == (layout.form == RECORDS) or layout.form == LINES:
-        yield from _plan_ranges(layout, (first.path,), unit_bytes, [(cut,) for cut in _line_cuts(first, layout.chunk_bytes)])
-    else:
-        raise CorpusError(
-            f"the input `{first.path}` contains plain text; expected JSON lines, Parquet or Arrow for `records`: name it in "
-            "`tabbed`, or in the key of its feature"
-        )
-
-
-def _plan_records(source: Source, layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
-    if len(layout.names) > 1:
-        both = [replace(source, options=replace(source.options, text_column=name)) for name in layout.fields]
-        for one in both if not source.is_stream else ():
-            list(load_format(one.input_format).ranges(one, 1 << 62))  # checks the column before anything is written
-        yield partial(joined_chunks, layout, tuple(both)), source.length
-    elif source.is_stream:
-        yield partial(record_chunks, layout, source), source.length
-    else:
-        for begin, stop, n_bytes in load_format(source.input_format).ranges(source, unit_bytes):
-            some = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
-            yield partial(record_chunks, layout, some), n_bytes
-
-
-def _plan_ranges(
-    layout: Layout, paths: tuple[str, ...], unit_bytes: int, cuts: list[tuple[int, ...]]
-) -> Iterator[tuple[Chunks, int]]:
+    if any(source.is_stream for source in sources):
+        yield partial(stream_chunks, layout, sources), sum(source.length or 0 for source in sources)
+        return
+    paths = tuple(source.path for source in sources)
+    cuts = pair_lines(sources, layout.chunk_bytes)
     first = 0
     for index in range(1, len(cuts)):
         size = sum(cuts[index]) - sum(cuts[first])
@@ -322,9 +236,15 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> list[tuple[int, .
         If the files have different numbers of lines.
     """
     first = sources[0]
-    columns = [_line_cuts(first, chunk_bytes)]
-    chunks = (read_range(first.path, start, stop - start) for start, stop in pairwise(columns[0]))
-    numbers = np.cumsum([0, *(_line_ends(data).size + (data[-1:] != b"\n") for data in chunks)])  # of lines before each cut
+    ranges = load_format(TEXT).ranges(first, chunk_bytes)
+    columns = [[first.start, *(stop for _, stop, _ in ranges)]]
+    if len(sources) == 1:
+        return [(cut,) for cut in columns[0]]
+    counts = [0]
+    for start, stop in pairwise(columns[0]):
+        data = read_range(first.path, start, stop - start)
+        counts.append(_line_ends(data).size + (data[-1:] != b"\n"))
+    numbers = np.cumsum(counts)  # of lines before each cut
     for other in sources[1:]:
         found, n_lines, position, last = [other.start], 0, other.start, b"\n"
         with other.open() as file:
@@ -333,10 +253,12 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> list[tuple[int, .
                 stop = np.searchsorted(numbers, n_lines + ends.size, side="right")
                 found += ends[numbers[len(found) : stop] - n_lines - 1].tolist()
                 n_lines, position, last = n_lines + ends.size, position + len(data), data[-1:]
-        counts = int(numbers[-1]), n_lines + (last != b"\n")
-        if counts[0] != counts[1]:
-            short, longer = (other, first) if counts[1] < counts[0] else (first, other)
-            raise ends_early(short.path, longer.path, min(counts), total=max(counts))
+        wanted = int(numbers[-1])
+        n_lines += last != b"\n"
+        if n_lines < wanted:
+            raise ends_early(other.path, first.path, n_lines, wanted)
+        if n_lines > wanted:
+            raise ends_early(first.path, other.path, wanted, n_lines)
         columns.append([*found[: numbers.size - 1], position])
     return list(zip(*columns, strict=True))
 

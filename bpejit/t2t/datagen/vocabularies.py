@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def encode_subwords(encoder: SubwordTextEncoder, texts: list[bytes], place: Plac
     ends = np.flatnonzero(ids == EOS_ID)
     if ends.size != len(texts):  # the kernels take a line break in a text for its end
         return encode_one_by_one(encoder, texts, place)
-    return ids, np.concatenate(([0], ends + 1))
+    return ids, np.append(0, ends + 1)
 
 
 def encode_by_codec(codec: Codec, texts: list[bytes], _: Place) -> Lists:
@@ -82,7 +82,8 @@ def encode_bytes(texts: list[bytes], _: Place) -> Lists:
 
 def _with_ends(ids: Array, ends: Array) -> Lists:
     """Return the ids of texts, which end at `ends`, with the end of a sentence after each."""
-    return np.insert(ids, ends, EOS_ID), np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
+    starts = np.append(0, ends + np.arange(1, ends.size + 1))
+    return np.insert(ids, ends, EOS_ID), starts
 
 
 def encode_one_by_one(encoder: Any, texts: list[bytes], place: Place) -> Lists:
@@ -110,7 +111,7 @@ def encode_labels(labels: tuple[str, ...], texts: list[bytes], place: Place) -> 
 def pack_numbers(rows: Sequence[Sequence[Any]]) -> Lists:
     """Return sequences of whole numbers as one int64 array, and their starts."""
     starts = starts_of(lengths_of(rows))
-    return np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1])), starts
+    return np.fromiter(chain.from_iterable(rows), np.int64, int(starts[-1])), starts
 
 
 def find_vocabularies(problem: Problem, data_dir: Path, tmp_dir: Path, report: Progress) -> dict[str, FeatureVocabulary]:
@@ -287,13 +288,17 @@ def _sample_chunks(sources: tuple[Source, ...], inputs: SampleInputs, features: 
         block = chunk.read(reader)
         skipped += block.skipped
         for name in features:
-            sizes[name] += sum(map(len, block.texts[name])) + len(block.texts[name])
+            texts = block.texts[name]
+            sizes[name] += sum(map(len, texts)) + len(texts)
     if skipped and not any(sizes.values()):
         raise all_skipped(skipped)
     samplers = {name: Sampler(size, inputs.file_byte_budget) for name, size in sizes.items()}
     for chunk in SampleChunker().chunks(units):
-        texts = chunk.read(reader).texts
-        yield [text for name, sampler in samplers.items() for text in sampler.take(texts[name])], chunk.n_read
+        block = chunk.read(reader)
+        taken: list[bytes] = []
+        for name, sampler in samplers.items():
+            taken += sampler.take(block.texts[name])
+        yield taken, chunk.n_read
         if all(sampler.left <= 0 for sampler in samplers.values()):
             return
 
