@@ -17,7 +17,7 @@ import numpy as np
 
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
-from bpejit.storage.arrow_columns import plain_array, plain_type
+from bpejit.storage.arrow_columns import plain_type
 
 _KINDS = b"bpejit.kinds"
 """The key of the metadata of a field of JSON."""
@@ -199,7 +199,8 @@ def column_of(batch: Any, name: str) -> Any:
 
 def joined_array(column: Any) -> Any:
     """Return an array or a chunked array as one array, with the type that `plain_type` returns."""
-    column = plain_array(column)
+    wanted = plain_type(column.type)
+    column = column if column.type == wanted else column.cast(wanted)
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 

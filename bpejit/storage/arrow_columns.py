@@ -22,12 +22,6 @@ def plain_type(data_type: Any) -> Any:
     return views.get(str(data_type), data_type)
 
 
-def plain_array(array: Any) -> Any:
-    """Return an array with the type that `plain_type` returns."""
-    wanted = plain_type(array.type)
-    return array if array.type == wanted else array.cast(wanted)
-
-
 class ColumnRows:
     """Rows of columns that are read in order.
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -195,11 +196,7 @@ def creating_folder(folder: Path) -> Iterator[None]:
     OutputError
         If the folder cannot be created.
     """
-    missing = []
-    parent = folder
-    while not parent.exists() and parent != parent.parent:
-        missing.append(parent)
-        parent = parent.parent
+    missing = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -218,10 +215,7 @@ def creating_folder(folder: Path) -> Iterator[None]:
 
 def existing_parent(path: StrPath) -> Path:
     """Return the folder in which an output will be, or the nearest one above it that exists."""
-    folder = Path(path).absolute().parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder
+    return next(folder for folder in Path(path).absolute().parents if folder.exists())
 
 
 def check_not_stream(path: StrPath, names: Iterable[str]) -> None:

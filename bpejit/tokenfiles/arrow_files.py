@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -166,25 +166,10 @@ class RowWriter(TokenFileWriter):
         return self._arrow.field(name, self._arrow.list_(item), nullable=False)
 
 
-class Groups(NamedTuple):
-    """An open file with groups of rows.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of all columns.
-    rows : list of int
-        The number of rows of each group.
-    counts : list of int, optional
-        The number of ids of each group; None if it is not stored.
-    read : callable
-        `read(group, name)` returns a column of a group, as an array of pyarrow.
-    """
-
-    schema: Any
-    rows: list[int]
-    counts: list[int] | None
-    read: Callable[[int, str], Any]
+Groups = tuple[Any, list[int], list[int] | None, Callable[[int, str], Any]]
+"""What is read of an open file: the pyarrow.Schema of all columns, the number of rows of each group, the number of ids of each
+group if it is stored, and a function that returns a column of a group, as an array of pyarrow, by number and name.
+"""
 
 
 class ListColumnFormat(TokenFileFormat):
@@ -389,7 +374,7 @@ class ArrowFormat(ListColumnFormat):
             raise ValueError("it is empty")
         file = arrow.ipc.open_file(arrow.memory_map(os.fspath(path)))
         rows = [file.get_batch(batch).num_rows for batch in range(file.num_record_batches)]
-        return Groups(file.schema, rows, None, lambda group, name: file.get_batch(group).column(name))
+        return file.schema, rows, None, lambda group, name: file.get_batch(group).column(name)
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of an Arrow file."""
@@ -423,7 +408,7 @@ class ParquetFormat(ListColumnFormat):
             column = file.read_row_group(group, columns=[name]).column(name).combine_chunks()
             return column.chunk(0) if hasattr(column, "chunks") else column
 
-        return Groups(file.schema_arrow, rows, _stored_counts(file.metadata.metadata, len(rows)), read)
+        return file.schema_arrow, rows, _stored_counts(file.metadata.metadata, len(rows)), read
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of a Parquet file, compressed with zstd."""

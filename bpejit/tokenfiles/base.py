@@ -38,8 +38,8 @@ from bpejit.tokenfiles.mapping import (
     Output,
     check_regular,
     document_index_path,
+    map_npy,
     npy_header,
-    read_document_index,
     read_ends,
 )
 from bpejit.tokenfiles.readers import TokenReader, TokenSource
@@ -275,8 +275,16 @@ class MappedFormat(TokenFileFormat):
         A file with a description has a document index if the description has the number of documents.
         """
         index = document_index_path(path)
-        exists = index.exists() if fields is None else fields.documents is not None
-        return read_document_index(index, n_tokens) if exists else None
+        if (fields is None and not index.exists()) or (fields is not None and fields.documents is None):
+            return None
+        starts = np.asarray(map_npy(index, what="document index"))  # no memmap, whose slices take longer
+        borders = Borders(index, n_tokens, starts[1:])
+        if starts.dtype != END_DTYPE or not starts.size:
+            raise borders.broken(f"it has {starts.size} numbers of {starts.dtype}", "at least one of int64")
+        if (starts[0], starts[-1]) != (0, n_tokens):
+            found = f"its first and last number are {starts[0]} and {starts[-1]}"
+            raise borders.broken(found, f"0 and {n_tokens}, the number of ids")
+        return borders
 
     def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:
         """Return an open token file."""

@@ -200,25 +200,6 @@ def read_ends(file: BinaryIO) -> Iterator[Array]:
         yield np.frombuffer(data, END_DTYPE)
 
 
-def read_document_index(path: Path, n_tokens: int) -> Borders:
-    """Return the borders of documents of a document index.
-
-    Raises
-    ------
-    TokenFileError
-        If the index is missing or broken, or its first and last number are not 0 and the number of ids.
-    """
-    starts = np.asarray(map_npy(path, what="document index"))  # no memmap, whose slices take longer
-    borders = Borders(path, n_tokens, starts[1:])
-    if starts.dtype != END_DTYPE or not starts.size:
-        raise borders.broken(f"it has {starts.size} numbers of {starts.dtype}", "at least one of int64")
-    first = int(starts[0])
-    last = int(starts[-1])
-    if first != 0 or last != n_tokens:
-        raise borders.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
-    return borders
-
-
 class MappedTokens(TokenReader):
     """An open token file whose ids are one array.
 
@@ -246,11 +227,6 @@ class MappedTokens(TokenReader):
 
     def _part_sizes(self) -> list[int]:
         return [int(self._ids.size)]
-
-    @property
-    def ids(self) -> npt.NDArray[Any]:
-        """All ids, mapped into memory."""
-        return self._ids
 
     def _slice(self, index: slice) -> Array:
         part: Array = self._ids[index]

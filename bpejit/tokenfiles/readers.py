@@ -236,10 +236,15 @@ class TokenReader:
         Raises
         ------
         TokenFileError
-            If the file cannot be read, or became shorter after it was opened.
+            If the file cannot be read, became shorter after it was opened, or contains numbers that are no ids.
         """
         for ids in self.stored_blocks(size):
-            yield as_uint32(ids, self.path)
+            if ids.dtype.kind == "i" and ids.size and (int(ids.min()) < 0 or int(ids.max()) >> 32):
+                wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+                raise TokenFileError(
+                    f"`{self.path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
+                )
+            yield ids.astype(np.uint32)
 
     @showing_progress
     def verify(self, *, progress: Progress | bool | None = None) -> None:
@@ -309,23 +314,6 @@ def from_zero(number: int, n: int, what: str, name: str) -> int:
     if not -n <= number < n:
         raise IndexError(f"there is no {what} {number}; expected -{n} to {n - 1}: check `{name}`")
     return number % n
-
-
-def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
-    """Return ids as a new array of uint32.
-
-    Raises
-    ------
-    TokenFileError
-        If an id is negative, or too large.
-    """
-    signed = ids.dtype.kind == "i"
-    if ids.size and ((signed and int(ids.min()) < 0) or (ids.dtype.itemsize == 8 and int(ids.max()) >> 32)):
-        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-        raise TokenFileError(
-            f"`{path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
-        )
-    return ids.astype(np.uint32)
 
 
 _MOST_OPEN = 64
