@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from bpejit import arguments
 from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.remote import RemoteFile, is_remote, remote_access, remote_file_system
+from bpejit.storage.remote import RemoteFile, is_remote, remote_access
 
 STANDARD_INPUT = "-"
 
@@ -48,12 +48,7 @@ def open_input(path: str, start: int = 0) -> BinaryIO:
         If it cannot be opened.
     """
     try:
-        file: Any
-        if is_remote(path):
-            file_system, name = remote_file_system(path, error=CorpusError)
-            file = RemoteFile(file_system, name, path, error=CorpusError)
-        else:
-            file = open_raw(path)
+        file: Any = RemoteFile(path, error=CorpusError) if is_remote(path) else open_raw(path)
         if start:
             file.seek(start)
         return file  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import scratch_folder, write_error
-from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_access, remote_file_system, stored_file
+from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_access, stored_file
 
 MOST_RUNS = 64
 """Runs that are merged in one pass. Each takes about a megabyte of memory; more are first merged to fewer."""
@@ -179,8 +179,7 @@ def read_run(path: str) -> Iterator[PretokenTable]:
 def _open_run(path: str) -> BinaryIO:
     if not is_remote(path):
         return Path(path).open("rb")
-    file_system, name = remote_file_system(path, error=OutputError, what="the temporary file")
-    return io.BufferedReader(RemoteFile(file_system, name, path, error=OutputError), RANGE_BYTES)
+    return io.BufferedReader(RemoteFile(path, error=OutputError, noun="the temporary file"), RANGE_BYTES)
 
 
 class SpilledRuns:
@@ -237,8 +236,7 @@ def shared_runs_folder(parent: str) -> Iterator[str]:
         yield url
     finally:
         # An error is ignored, as for local files: it would hide the result, or another error.
-        with suppress(Exception):
-            file_system, name = remote_file_system(url, error=OutputError)
+        with suppress(Exception), remote_access(url) as (file_system, name):
             file_system.invalidate_cache()
             file_system.rm(name, recursive=True)
 
@@ -250,6 +248,6 @@ def remove_runs(runs: Sequence[Run]) -> None:
             with suppress(OSError):
                 Path(run.path).unlink()
         return
-    with suppress(Exception):  # one request for all: there are many runs, and the driver removes them
-        file_system, _ = remote_file_system(runs[0].path, error=OutputError)
-        file_system.rm([remote_file_system(run.path, error=OutputError)[1] for run in runs])
+    # One request for all: there are many runs, and the driver removes them.
+    with suppress(Exception), remote_access(runs[0].path) as (file_system, name):
+        file_system.rm([f"{name.rpartition('/')[0]}/{run.path.rpartition('/')[2]}" for run in runs])

@@ -29,7 +29,7 @@ from bpejit.registry import AUTO
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json
-from bpejit.storage.remote import check_container, is_remote, remote_errors, remote_file_system
+from bpejit.storage.remote import check_container, is_remote, remote_access
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -294,9 +294,8 @@ def output_path(path: StrPath) -> Iterator[StrPath]:
         changed = sorted(
             (name for name in after if before.get(name) != after[name]), key=lambda name: (_is_main(name, local), name)
         )
-        file_system, home = remote_file_system(url.rstrip("/"), error=OutputError, what="the output")
-        home = home.rpartition("/")[0]
-        with remote_errors(url, error=OutputError, what="write"):
+        with remote_access(url.rstrip("/")) as (file_system, found):
+            home = found.rpartition("/")[0]
             for name in before:
                 if name not in after or (name in changed and _is_main(name, local)):
                     file_system.rm_file(f"{home}/{name}")
@@ -315,11 +314,11 @@ def _copied(url: str, *, error: type[BpejitError]) -> Iterator[tuple[Path, dict[
 
     url = url.rstrip("/")
     parent, _, stem = url.rpartition("/")
-    file_system, name = remote_file_system(url, error=error, what="the tokenizer")
+    what = "read" if error is TokenizerFormatError else "write"
     with scratch_folder(None, "tokenizer") as scratch:
         base = scratch / "files"
         base.mkdir()
-        with remote_errors(url, error=error, what="read" if error is TokenizerFormatError else "write"):
+        with remote_access(url, what, error=error, noun="the tokenizer") as (file_system, name):
             file_system.invalidate_cache()
             check_container(url, file_system, name)
             before = {}

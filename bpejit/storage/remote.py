@@ -42,32 +42,6 @@ def local_path(path: str) -> str:
     return path[len("file://") :] if path.startswith("file:///") else path
 
 
-def remote_file_system(path: str, *, error: type[BpejitError], what: str = "the input") -> tuple[Any, str]:
-    """Return the file system of a URL from fsspec, and the name of the file there.
-
-    Raises
-    ------
-    BpejitError
-        `error`, if fsspec or the package for this kind of URL is not installed.
-    """
-    core = import_extra("fsspec.core", f"{what} `{path}`", error=error)
-    # fsspec does not recognize the names of compressed archives, as in `tar://train.txt::corpus.tgz`.
-    archive = {"tar": {"compression": "gzip"}} if path.startswith("tar://") and path.endswith(".tgz") else {}
-    try:
-        found: tuple[Any, str] = core.url_to_fs(path, **archive)
-    except ImportError as cause:
-        extra = _PACKAGES.get(path.partition("://")[0])
-        run = f"`pip install 'bpejit[{extra}]'`" if extra else "`pip install` for the package that it names"
-        raise error(f"{what} `{path}` needs a package that is not installed ({cause}); expected it: run {run}") from cause
-    except FileNotFoundError as cause:
-        raise error(
-            f"cannot use {what} `{path}`: there is no file `{cause.filename or path}`; expected an existing one: check the path"
-        ) from cause
-    except Exception as cause:  # an unknown scheme, or wrong settings
-        raise error(f"cannot use {what} `{path}`: {cause}; expected a URL that fsspec knows: check the address") from cause
-    return found
-
-
 @contextmanager
 def remote_errors(path: str, *, error: type[BpejitError], what: str = "read the input") -> Iterator[None]:
     """Raise errors of a remote file system as `error`, with the reason and what to do.
@@ -93,7 +67,7 @@ def remote_errors(path: str, *, error: type[BpejitError], what: str = "read the 
 def remote_access(
     url: str, what: str = "write", *, error: type[BpejitError] = OutputError, noun: str = "the output"
 ) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of a URL, and the name of the file there; raise errors as `error`.
+    """Yield the file system of a URL from fsspec, and the name of the file there; raise errors as `error`.
 
     Parameters
     ----------
@@ -104,9 +78,23 @@ def remote_access(
     noun : str
         What the file is.
     """
-    file_system, name = remote_file_system(url, error=error, what=noun)
+    core = import_extra("fsspec.core", f"{noun} `{url}`", error=error)
+    # fsspec does not recognize the names of compressed archives, as in `tar://train.txt::corpus.tgz`.
+    archive = {"tar": {"compression": "gzip"}} if url.startswith("tar://") and url.endswith(".tgz") else {}
+    try:
+        found = core.url_to_fs(url, **archive)
+    except ImportError as cause:
+        extra = _PACKAGES.get(url.partition("://")[0])
+        run = f"`pip install 'bpejit[{extra}]'`" if extra else "`pip install` for the package that it names"
+        raise error(f"{noun} `{url}` needs a package that is not installed ({cause}); expected it: run {run}") from cause
+    except FileNotFoundError as cause:
+        raise error(
+            f"cannot use {noun} `{url}`: there is no file `{cause.filename or url}`; expected an existing one: check the path"
+        ) from cause
+    except Exception as cause:  # an unknown scheme, or wrong settings
+        raise error(f"cannot use {noun} `{url}`: {cause}; expected a URL that fsspec knows: check the address") from cause
     with remote_errors(url, error=error, what=what):
-        yield file_system, name
+        yield found
 
 
 def _explain(path: str, cause: Exception) -> tuple[str, str]:
@@ -142,18 +130,17 @@ class RemoteFile(io.RawIOBase):
 
     Parameters
     ----------
-    file_system : object
-    name : str
-    path : str
-        The URL, for messages.
+    url : str
     error : type
+    noun : str
+        What the file is, for messages.
     """
 
-    def __init__(self, file_system: Any, name: str, path: str, *, error: type[BpejitError]) -> None:
+    def __init__(self, url: str, *, error: type[BpejitError], noun: str = "the input") -> None:
         super().__init__()
-        self._file_system = file_system
-        self._name = name
-        self._path = path
+        with remote_access(url, error=error, noun=noun) as found:
+            self._file_system, self._name = found
+        self._path = url
         self._error = error
         self._position = 0
 

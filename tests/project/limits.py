@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_666,
-    "package lines of code": 42_983,
-    "package tokens": 421_271,
+    "package lines": 70_591,
+    "package lines of code": 42_951,
+    "package tokens": 421_017,
     "tokens in a line of code": 9.8,
     "package modules": 317,
     "cli lines": 4_158,
