@@ -1,7 +1,7 @@
-"""Examples as arrays, and framed records of them.
+"""Examples as arrays: framed records of them, and packing of short examples.
 
 Protocol buffers take some 5 microseconds for each example, and as long as that again for its objects; the kernels take 0.3. So
-the kernels write records, and read those of the same layout; protocol buffers read others.
+the kernels write records, and read what they have written.
 
 The lists of a feature are one array: list i is `ids[starts[i]:starts[i + 1]]`.
 """
@@ -9,16 +9,17 @@ The lists of a feature are one array: list i is `ids[starts[i]:starts[i + 1]]`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, as_array, lengths_of, starts_of
-from bpejit.errors import CorpusError, TokenFileError, shorten
+from bpejit import arguments
+from bpejit.arrays import Array, as_array, lengths_of, ranges_of, starts_of
+from bpejit.errors import CorpusError, shorten
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
+from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
 from bpejit.kernels.t2t.record_writing import FRAME_BYTES, SIZE_BYTES, TAG_1, put_examples
-from bpejit.t2t.tfrecords import crc_tables, find_records, order_records, parse_example
+from bpejit.t2t.tfrecords import crc_tables, find_records, order_records
 
 Lists = tuple[Array, Array]
 """The lists of one feature: integers [ids], and `starts` int64 [n + 1]."""
@@ -47,67 +48,13 @@ def _key_fields(names: list[str]) -> tuple[Array, Array]:
     return np.frombuffer(bytearray(b"".join(fields) + bytes(TEXT_PADDING)), np.uint8), starts
 
 
-def _sorted_names(features: Examples) -> list[str]:
-    """Return the names in the order of protocol buffers, which is that of their bytes."""
-    if not isinstance(features, Mapping) or not features:
-        raise CorpusError(
-            f"the features are {shorten(features)}; expected a dict from names to pairs of arrays, `ids` and `starts`: give at "
-            "least one feature"
-        )
-    try:
-        return sorted(features, key=str.encode)
-    except (TypeError, UnicodeEncodeError) as cause:
-        raise CorpusError(
-            f"the names of the features are {shorten(list(features))}; expected text: choose other names"
-        ) from cause
-
-
-def checked_lists(name: str, lists: Any, n_lists: int | None) -> Lists:
-    """Return the ids and the starts of a feature as arrays of integers below 2^63, or raise CorpusError.
-
-    Parameters
-    ----------
-    name : str
-    lists : pair of arrays
-    n_lists : int, optional
-        The number of lists of the other features.
-    """
-    try:
-        ids, starts = (np.asarray(part) for part in lists)
-        starts = as_array(starts, np.int64, "starts")
-    except (TypeError, ValueError) as cause:
-        raise CorpusError(
-            f"the feature {shorten(name)} is {shorten(lists)}: {cause}; expected two arrays, `ids` and `starts`: give both"
-        ) from cause
-    if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise CorpusError(
-            f"the feature {shorten(name)} has ids of type {ids.dtype} and shape {ids.shape}; expected integers in one "
-            "dimension: convert them"
-        )
-    if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 1 << 63:
-        raise CorpusError(
-            f"the feature {shorten(name)} is {shorten(ids.tolist())}; expected integers below 2^63: leave out larger ones"
-        )
-    if not starts.size or starts[0] != 0 or starts[-1] != ids.size or (starts[1:] < starts[:-1]).any():
-        raise CorpusError(
-            f"the feature {shorten(name)} has the starts {shorten(starts.tolist())}; expected numbers from 0 to "
-            f"{ids.size:,}, the number of its ids, that never fall: compute them again"
-        )
-    if n_lists is not None and starts.size - 1 != n_lists:
-        raise CorpusError(
-            f"the feature {shorten(name)} has {starts.size - 1:,} lists; expected {n_lists:,}, as the other features: give one "
-            "list for each example"
-        )
-    return ids, starts
-
-
 def write_examples(features: Examples) -> tuple[Array, Array]:
     """Return the framed records of examples, as protocol buffers write them.
 
     Parameters
     ----------
     features : mapping of str to (ids, starts)
-        For each feature integers of any type, and int64 [n + 1]. Lists must not be empty.
+        For each feature integers of any type below 2^63, and int64 [n + 1]. No list is empty.
 
     Returns
     -------
@@ -119,25 +66,20 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     Raises
     ------
     CorpusError
-        If a list is empty, or an array has the wrong type or size.
+        If there are no features, a name is not text, or an example is too large.
     """
-    names = _sorted_names(features)
-    checked: list[Lists] = []
-    n_lists = None
-    for name in names:
-        checked.append(checked_lists(name, features[name], n_lists))
-        own = checked[-1][1]
-        n_lists = own.size - 1
-        empty = np.flatnonzero(own[1:] == own[:-1])
-        if empty.size:
-            raise CorpusError(
-                f"the feature {shorten(name)} of example {empty[0]:,} is empty; expected at least one element: leave out this "
-                "example"
-            )
-    assert n_lists is not None
-    ids = np.concatenate([part for part, _ in checked], dtype=np.int64, casting="unsafe")
-    offsets = np.cumsum([0, *(part.size for part, _ in checked[:-1])])
-    starts = np.concatenate([own + offset for (_, own), offset in zip(checked, offsets, strict=True)])
+    try:
+        names = sorted(features, key=str.encode)  # the order of protocol buffers
+        lists = [features[name] for name in names]
+        n_lists = lists[0][1].size - 1
+    except (IndexError, TypeError, UnicodeEncodeError) as cause:
+        raise CorpusError(
+            f"the features are {shorten(features)}; expected at least one, with a name that is text: add one, or choose other "
+            "names"
+        ) from cause
+    ids = np.concatenate([part for part, _ in lists], dtype=np.int64, casting="unsafe")
+    offsets = np.cumsum([0, *(part.size for part, _ in lists[:-1])])
+    starts = np.concatenate([own + offset for (_, own), offset in zip(lists, offsets, strict=True)])
     keys, key_starts = _key_fields(names)
     most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names)) + ids.size * _VARINT_BYTES
     data = np.empty(most + TEXT_PADDING, np.uint8)  # memory that is not written to is not taken from the system
@@ -152,89 +94,139 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     return data[: record_starts[-1]], record_starts
 
 
-def read_examples(
-    data: Array | bytes,
-    starts: Array | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> dict[str, Lists]:
-    """Return the features of framed records of examples.
+def read_examples(data: Array, starts: Array, names: Sequence[str]) -> dict[str, Lists]:
+    """Return the features of framed records that `write_examples` made.
 
     Parameters
     ----------
     data : uint8 [bytes]
-    starts : int64 [n + 1], optional
-        From `read_record_blocks`, which has checked the records, or from `write_examples`. By default they are found and
-        checked.
-    names : sequence of str, optional
-        The features of the result. By default, all that the examples have.
+    starts : int64 [n + 1]
+    names : sequence of str
+        The features of all examples.
 
     Returns
     -------
     dict of str to (ids, starts)
-        Both int64, in the order of the names as bytes. A feature that an example lacks is an empty list.
+        Both int64, in the order of the names as bytes.
 
     Raises
     ------
-    TokenFileError
-        If a record is damaged, is not an Example, or has floats or bytes.
-
-    Notes
-    -----
-    Records of another layout than those of `write_examples`, such as unpacked lists, are read by protocol buffers, thirty times
-    slower.
+    CorpusError
+        If an example has other features.
     """
-    data = as_array(np.frombuffer(data, np.uint8), np.uint8, "data")
-    starts = find_records(data) if starts is None else as_array(starts, np.int64, "starts")
     n = starts.size - 1
-    if not n and names is None:
-        return {}
-    given = names
-    # The names of the first record: if others have other names, they are found below.
-    names = sorted(_parse(data, starts, 0) if names is None else names, key=str.encode)
+    names = sorted(names, key=str.encode)
     keys, key_starts = _key_fields(names)
     bounds = np.zeros(len(names) * n * 2, np.int64)
     counts = np.zeros(len(names) * n, np.int64)
     if record_reading.find_lists(data, starts, keys, key_starts, bounds, counts) >= 0:
-        return _read_any(data, starts, given)
+        raise CorpusError(
+            f"an example does not have the features {shorten(names)}, or has others; expected the same ones in all examples: "
+            "add them, or choose the record format tfrecord"
+        )
     features = {}
     for number, name in enumerate(names):
         own = slice(number * n, (number + 1) * n)
         list_starts = starts_of(counts[own])
         ids = np.empty(int(list_starts[-1]), np.int64)
-        if record_reading.decode_varints(data, bounds[2 * own.start : 2 * own.stop], ids) >= 0:
-            return _read_any(data, starts, given)
+        record_reading.decode_varints(data, bounds[2 * own.start : 2 * own.stop], ids)
         features[name] = ids, list_starts
     return features
 
 
-def _parse(data: Array, starts: Array, number: int) -> dict[str, list[Any]]:
-    try:
-        return parse_example(data[starts[number] + 12 : starts[number + 1] - 4].tobytes())
-    except TokenFileError as cause:
-        raise TokenFileError(f"record {number:,} at byte {starts[number]:,}: {cause}") from cause
+def pack_example_arrays(
+    features: Examples,
+    has_inputs: bool,
+    packed_length: int = 256,
+    spacing: int = 2,
+    queue_size: int = 10,
+    chop_long_sequences: bool = False,
+) -> dict[str, Lists]:
+    """Pack examples into examples of up to `packed_length` ids.
+
+    Parameters
+    ----------
+    features : mapping of str to (ids, starts)
+        The features `targets`, and `inputs` if `has_inputs` is true, as for `bpejit.t2t.example_arrays.write_examples`.
+    has_inputs : bool
+        Without inputs, packed examples have the single input 0.
+    packed_length : int
+        Maximum length of packed inputs and of packed targets. A longer example remains alone.
+    spacing : int
+        Number of zeros between two examples.
+    queue_size : int
+        Number of incomplete packed examples. An example is added to the first one in which it fits; if there is none, the first
+        is complete.
+    chop_long_sequences : bool
+        Whether to divide longer targets. Not for examples with inputs.
+
+    Returns
+    -------
+    dict of str to (ids, starts)
+        `targets`, int64 [ids]; `targets_segmentation`, the number of the original example at each position, from 1, and 0 for
+        spacing; `targets_position`, the position in the original example, both uint32 [ids]; and the same for `inputs` if
+        `has_inputs` is true. The starts are int64 [n + 1].
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range.
+
+    Notes
+    -----
+    Some 3 ns per id, and 10 ns per example.
+    """
+    packed_length = arguments.whole_number("packed_length", packed_length, least=1)
+    spacing = arguments.whole_number("spacing", spacing, least=0)
+    queue_size = arguments.whole_number("queue_size", queue_size, least=1)
+    names = ["targets", "inputs"] if has_inputs else ["targets"]
+    ids: dict[str, Array] = {}
+    begins: dict[str, Array] = {}
+    sizes: dict[str, Array] = {}
+    for name in names:
+        ids[name], starts = features[name]
+        begins[name], sizes[name] = starts[:-1], np.diff(starts)
+    alone = np.zeros(sizes["targets"].size, np.uint8)
+    if chop_long_sequences:
+        begins["targets"], sizes["targets"], alone = _chopped(begins["targets"], sizes["targets"], packed_length)
+    packs = np.empty(alone.size, np.int64)
+    complete = np.empty(alone.size, np.int64)
+    queue = np.empty(min(queue_size, max(alone.size, 1)), np.int64)
+    n_packs = assign_packs(
+        np.concatenate([sizes[name] for name in names]), alone, packed_length, spacing,
+        queue, np.empty(len(names) * queue.size, np.int64), packs, complete,
+    )  # fmt: skip
+    places = np.empty(n_packs, np.int64)
+    places[complete[:n_packs]] = np.arange(n_packs)
+    packs = places[packs]
+    order = np.argsort(packs, kind="stable")
+    ordered = packs[order]
+    n_members = np.bincount(packs, minlength=n_packs)
+    found: dict[str, Lists] = {}
+    if not has_inputs:
+        found["inputs"] = np.zeros(n_packs, np.int64), np.arange(n_packs + 1)  # a 0 for each
+    for name in reversed(names):
+        totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
+        starts = starts_of(totals)
+        own = as_array(begins[name], np.int64, "begins")
+        outs = {kind: np.zeros(int(starts[-1]), np.uint32 if kind else np.int64) for kind in ("", "_segmentation", "_position")}
+        fill_packs(as_array(ids[name], np.int64, "ids"), own, sizes[name], order, ordered, starts, spacing, *outs.values())
+        found |= {f"{name}{kind}": (values, starts) for kind, values in outs.items()}
+    return found
 
 
-def _read_any(data: Array, starts: Array, names: Sequence[str] | None) -> dict[str, Lists]:
-    """Read examples by protocol buffers."""
-    examples = [_parse(data, starts, number) for number in range(starts.size - 1)]
-    features = {}
-    found = {name for example in examples for name in example}
-    for name in sorted(found if names is None else names, key=str.encode):
-        lists = [example.get(name, []) for example in examples]
-        for number, values in enumerate(lists):
-            if values and not isinstance(values[0], int):
-                raise TokenFileError(
-                    f"the feature {shorten(name)} of record {number:,} is {shorten(values)}; expected integers: read the file "
-                    "with `read_records` and `parse_example`"
-                )
-        ids = np.array([value for values in lists for value in values], np.int64)
-        features[name] = ids, starts_of(lengths_of(lists))
-    return features
+def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Array, Array]:
+    """Divide long examples. Return where the parts begin, their sizes, and 1 for each part of full length."""
+    n_full = np.where(sizes > packed_length, sizes // packed_length, 0)
+    owner = np.repeat(np.arange(sizes.size), n_full + 1)
+    number = ranges_of(np.zeros_like(n_full), n_full + 1)
+    alone = number < n_full[owner]
+    rest = sizes - n_full * packed_length
+    return begins[owner] + number * packed_length, np.where(alone, packed_length, rest[owner]), alone.astype(np.uint8)
 
 
 def warm_records() -> None:
     """Call the kernels of this module, without protocol buffers, so that `bpejit.warmup` compiles them."""
     data, starts = write_examples({"a": (np.ones(2, np.int64), np.arange(3))})
-    read_examples(data, find_records(data), names=["a"])
+    read_examples(data, find_records(data), ["a"])
     order_records(data, starts, starts[:0])

@@ -17,7 +17,7 @@ from conftest import ROOT, data_text, read_shared
 
 from bpejit import subword
 from bpejit.t2t import subword_text_encoder, text_encoders, word_tokenizer
-from bpejit.t2t.array_packing import pack_example_arrays
+from bpejit.t2t.example_arrays import pack_example_arrays
 from bpejit.t2t.subword_files import train_vocabulary
 from helpers import t2t_cases
 

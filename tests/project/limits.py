@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_591,
-    "package lines of code": 42_951,
-    "package tokens": 421_017,
+    "package lines": 70_478,
+    "package lines of code": 42_868,
+    "package tokens": 420_324,
     "tokens in a line of code": 9.8,
-    "package modules": 317,
+    "package modules": 316,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

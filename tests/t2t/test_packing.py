@@ -8,7 +8,7 @@ from helpers.t2t import arrays, pack_examples
 from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
-from bpejit.t2t.array_packing import pack_example_arrays
+from bpejit.t2t.example_arrays import pack_example_arrays
 
 sequences = st.lists(st.integers(1, 99), max_size=9)
 
@@ -90,9 +90,3 @@ def test_errors():
     for wrong in ({"packed_length": 0}, {"spacing": -1}, {"queue_size": 0}):
         with pytest.raises(BpejitError, match="expected a whole number"):
             pack_example_arrays(features, False, **wrong)
-    with pytest.raises(BpejitError, match="chop_long_sequences is True"):
-        pack_example_arrays(features, True, chop_long_sequences=True)
-    with pytest.raises(BpejitError, match="generate examples with 'inputs'"):
-        pack_example_arrays({"targets": features["targets"]}, True)
-    with pytest.raises(BpejitError, match="'inputs' has 0 lists; expected 1"):
-        pack_example_arrays({**features, "inputs": (np.zeros(0, np.int64), [0])}, True)

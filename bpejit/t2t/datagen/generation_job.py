@@ -30,12 +30,11 @@ from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, replacing
-from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.datagen.problem_declaration import shard_name
 from bpejit.t2t.datagen.sample_reading import LABEL, SampleBlock, SampleChunk, all_skipped
 from bpejit.t2t.datagen.sample_sources import SampleChunker
 from bpejit.t2t.datagen.vocabularies import FeatureVocabulary, pack_numbers
-from bpejit.t2t.example_arrays import Examples, Lists, warm_records, write_examples
+from bpejit.t2t.example_arrays import Examples, Lists, pack_example_arrays, warm_records, write_examples
 from bpejit.t2t.record_formats.registry import load_record_format
 from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder

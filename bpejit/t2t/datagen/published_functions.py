@@ -25,7 +25,7 @@ from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import find_sources
 from bpejit.storage.files import StrPath, replacing, replacing_all
 from bpejit.t2t.datagen.problem_files import FileProblem
-from bpejit.t2t.datagen.vocabularies import find_vocabularies
+from bpejit.t2t.datagen.vocabularies import find_vocabularies, pack_numbers
 from bpejit.t2t.example_arrays import write_examples
 from bpejit.t2t.record_formats.formats import TfrecordWriter
 from bpejit.t2t.shuffling import shuffle_records
@@ -182,13 +182,19 @@ def generate_files(
             if counter % 100_000 == 0:
                 _logger.info("Generating case %d.", counter)
             lists = {name: list(values) for name, values in case.items()}
-            record = b""
-            if all(some and isinstance(some[0], (int, np.integer)) for some in lists.values()):
-                features: Any = {name: (some, [0, len(some)]) for name, some in lists.items()}
+            if all(map(_are_whole, lists.values())):
+                features = {name: pack_numbers([some]) for name, some in lists.items()}
                 record = write_examples(features)[0].tobytes()
-            files[counter // cycle_every_n % len(files)].write(record or frame_record(serialize_example(lists)))
+            else:
+                record = frame_record(serialize_example(lists))
+            files[counter // cycle_every_n % len(files)].write(record)
             counter += 1
     _logger.info("Generated %s Examples", counter)
+
+
+def _are_whole(values: list[Any]) -> bool:
+    """Return whether a list has one or more whole numbers, of 64 bits."""
+    return bool(values) and all(isinstance(one, (int, np.integer)) and int(one).bit_length() < 64 for one in values)
 
 
 def _final_paths(filenames: Sequence[StrPath]) -> list[Path]:

@@ -53,7 +53,7 @@ class JsonlWriter(RecordWriter):
 
     def write(self, data: Array, starts: Array) -> None:
         """Append lines."""
-        features = read_examples(data, starts, names=self._names)
+        features = read_examples(data, starts, self._names)
         columns = []
         for ids, own in features.values():
             listed = ids.tolist()
@@ -89,7 +89,7 @@ class ParquetRecordWriter(RecordWriter):
 
     def write(self, data: Array, starts: Array) -> None:
         """Append rows."""
-        lists = read_examples(data, starts, names=self._names).values()
+        lists = read_examples(data, starts, self._names).values()
         columns = [self._arrow.ListArray.from_arrays(own.astype(np.int32), ids, type=self._kind) for ids, own in lists]
         self._rows.append(self._arrow.Table.from_arrays(columns, schema=self._schema))
         self._sizes.append(np.sum([np.diff(own) for _, own in lists], axis=0))
