@@ -84,7 +84,8 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     most = n_lists * (FRAME_BYTES + SIZE_BYTES + keys.size + 4 * SIZE_BYTES * len(names)) + ids.size * _VARINT_BYTES
     data = np.empty(most + TEXT_PADDING, np.uint8)  # memory that is not written to is not taken from the system
     record_starts = np.zeros(n_lists + 1, np.int64)
-    put_examples(ids, starts, keys, key_starts, crc_tables(), np.zeros(len(names), np.uint64), record_starts, data)
+    scratch = np.zeros(len(names), np.uint64)
+    put_examples(ids, starts, keys, key_starts, crc_tables(), scratch, record_starts, data)
     if n_lists and int(np.diff(record_starts).max()) - FRAME_BYTES >= MAX_RECORD_BYTES:
         longest = int(np.diff(record_starts).argmax())
         raise CorpusError(
@@ -208,10 +209,12 @@ def pack_example_arrays(
     for name in reversed(names):
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
         starts = starts_of(totals)
-        own = as_array(begins[name], np.int64, "begins")
-        outs = {kind: np.zeros(int(starts[-1]), np.uint32 if kind else np.int64) for kind in ("", "_segmentation", "_position")}
-        fill_packs(as_array(ids[name], np.int64, "ids"), own, sizes[name], order, ordered, starts, spacing, *outs.values())
-        found |= {f"{name}{kind}": (values, starts) for kind, values in outs.items()}
+        outs = {}
+        for kind in ("", "_segmentation", "_position"):
+            outs[f"{name}{kind}"] = np.zeros(int(starts[-1]), np.uint32 if kind else np.int64)
+        own = as_array(ids[name], np.int64, "ids")
+        fill_packs(own, begins[name], sizes[name], order, ordered, starts, spacing, *outs.values())
+        found |= {key: (values, starts) for key, values in outs.items()}
     return found
 
 

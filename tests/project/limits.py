@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_478,
-    "package lines of code": 42_868,
-    "package tokens": 420_324,
+    "package lines": 70_481,
+    "package lines of code": 42_871,
+    "package tokens": 420_328,
     "tokens in a line of code": 9.8,
     "package modules": 316,
     "cli lines": 4_158,

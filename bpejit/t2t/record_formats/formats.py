@@ -59,8 +59,8 @@ class JsonlWriter(RecordWriter):
             listed = ids.tolist()
             columns.append([listed[start:end] for start, end in pairwise(own.tolist())])
         dumps, option = self._orjson.dumps, self._orjson.OPT_APPEND_NEWLINE
-        lines = [dumps(dict(zip(features, lists, strict=True)), option=option) for lists in zip(*columns, strict=True)]
-        self._file.write(b"".join(lines))
+        rows = (dict(zip(features, lists, strict=True)) for lists in zip(*columns, strict=True))
+        self._file.write(b"".join([dumps(row, option=option) for row in rows]))
 
 
 class JsonlFormat(RecordFormat):
