@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.registry import load_format
 from bpejit.corpus.sources import Source
 from bpejit.errors import OptionError
+from bpejit.jit.listening import working_time
+
+SAMPLES = 16
+"""Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
 
 _UNITS_OF_GROUP = 64
 """Most units of a group of small compressed files, the text of which may be much larger."""
@@ -181,6 +186,41 @@ LARGEST_PIECE = 1 << 20
 
 Ranges = list[tuple[float, float]]
 """Parts of a source, as fractions of its size, in order."""
+
+
+def run_sample(worker: Any, units: Sequence[Any], chunker: Any) -> tuple[list[Any], float]:
+    """Process the first chunks of a few units in this thread, to estimate the time of a job.
+
+    Parameters
+    ----------
+    worker : Worker
+        Of a job for an engine.
+    units : sequence of Unit or SampleUnit
+    chunker : Chunker or SampleChunker
+        Divides their sources.
+
+    Returns
+    -------
+    results : list
+        Those of the chunks; none if the size of a unit is unknown, since a pipe can be read only once.
+    seconds : float
+        Time of one worker, without compiling.
+
+    Raises
+    ------
+    CorpusError
+    """
+    results: list[Any] = []
+    seconds = 0.0
+    if any(unit.size is None for unit in units):
+        return results, seconds
+    each = -(-SAMPLES // max(len(units), 1))  # one chunk would not fill the caches of an encoder
+    for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
+        for chunk in islice(chunker.chunks(unit.sources), each):
+            before = working_time()
+            results.append(worker.run(chunk))
+            seconds += working_time() - before
+    return results, seconds
 
 
 def sample_chunks(chunker: Chunker, sources: Sequence[Source], max_bytes: int, seed: int, weight: int) -> Iterator[AnyChunk]:

@@ -22,7 +22,7 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source, check_shared_sources, find_weighted_sources, total_bytes
-from bpejit.corpus.units import plan_units, sample_chunks
+from bpejit.corpus.units import SAMPLES, plan_units, run_sample, sample_chunks
 from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally, part_of_sources
 from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, RunSettings
 from bpejit.counting.counts import Counts
@@ -328,13 +328,11 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     if total is None or size is None:
         return CountPlan(size, 0, 0.0, slots, max_memory, parts, cluster)
     worker = CountWorker(job)
-    from bpejit.jobs.job_totals import SAMPLES, run_sample
-
-    sample = run_sample(worker, plan_units(found, max(total // SAMPLES, chunk_bytes), chunker, None), chunker)
-    if contents.sample is not None:
-        sample = sample._replace(n_read=sum(chunk.n_bytes for chunk in sample.results))
+    results, seconds = run_sample(worker, plan_units(found, max(total // SAMPLES, chunk_bytes), chunker, None), chunker)
+    n_read = sum(chunk.n_read if contents.sample is None else chunk.n_bytes for chunk in results)
+    share = size / n_read if n_read else 0.0
     counter = worker.finish()
     assert not isinstance(counter, list)
     table = counter.table()
-    share, seconds = sample.expect(size, min(slots, parts) if parts else slots)
+    seconds *= share / (min(slots, parts) if parts else slots)
     return CountPlan(size, round(int(table.counts.sum()) * share), seconds, slots, max_memory, parts, cluster)

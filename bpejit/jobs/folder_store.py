@@ -65,7 +65,7 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_options import Part
-from bpejit.jobs.job_records import CHECKPOINT_FORMAT, CompleteParts, JobOutputs, complete_checkpoints
+from bpejit.jobs.job_records import CompleteParts, JobOutputs, complete_checkpoints
 from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import check_writable, naming_output
@@ -130,10 +130,6 @@ class StoredParts(ABC):
         """Return the totals of what an unfinished job keeps; None if it keeps nothing."""
         totals = sum((self.totals_of(*one) for one in self.parts()), Totals())
         return totals if totals.units else None
-
-    def kept_part(self, part: int, parts: int) -> Totals:
-        """Return the totals of what is kept of a part."""
-        return self.totals_of(part, parts) if (part, parts) in self.parts() else Totals()
 
     def kept_parts(self, parts: int) -> list[Totals]:
         """Return the totals of what is kept of each part."""
@@ -255,8 +251,8 @@ class FolderStore(StoredParts):
         return f"{remove_folder(self.folder):,} bytes"
 
     def remove_empty(self) -> None:
-        """Remove the folder, unless it keeps finished units."""
-        if self.kept() is None:
+        """Remove the folder, unless it keeps finished units, or a process works on a part."""
+        if self.kept() is None and not self._is_at_work():
             self._remove_empty(self.folder)
 
     @contextmanager
@@ -272,22 +268,15 @@ class FolderStore(StoredParts):
         patience : float
             Seconds to wait for another process that holds the lock.
         """
-        folder = part_folder(self.folder, *(part or (0, 1)))
-        unused = folder if part else self.folder
-        lock = held(folder, f"works on {what}", patience=patience)
-        with self._without_empty(folder, unused, is_locked=False), lock, self._without_empty(folder, unused):
-            yield folder
-
-    @contextmanager
-    def _without_empty(self, folder: Path, unused: Path, *, is_locked: bool = True) -> Iterator[None]:
-        """Remove a folder after an error, unless it keeps finished units, or another process has its lock."""
-        try:
-            yield
-        except BaseException as cause:
-            is_ours = is_locked or not (isinstance(cause, LockHeldError) or is_held(folder))
-            if is_ours and (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
-                self._remove_empty(unused)
-            raise
+        place = part or (0, 1)
+        folder = part_folder(self.folder, *place)
+        with held(folder, f"works on {what}", patience=patience):
+            try:
+                yield folder
+            except BaseException:
+                if not self._checkpoint(*place):
+                    self._remove_empty(folder if part else self.folder)
+                raise
 
     def _remove_empty(self, folder: Path) -> None:
         with suppress(OutputError):

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -228,10 +228,16 @@ def remove_folder(folder: Path) -> int:
     OutputError
         If something cannot be removed.
     """
-    size = folder_bytes(folder)
+    size = 0
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            _remove_tree(folder)
+            # Not `shutil.rmtree`, which takes several file descriptors.
+            for parent, folders, names in os.walk(folder, topdown=False):
+                for path in (Path(parent, name) for name in (*names, *folders)):
+                    found = path.lstat()
+                    path.rmdir() if stat.S_ISDIR(found.st_mode) else path.unlink()
+                    size += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+            folder.rmdir()
         except FileNotFoundError:
             pass
         except OSError as cause:
@@ -244,29 +250,6 @@ def remove_folder(folder: Path) -> int:
             break
         time.sleep(_ATTEMPT_SECONDS)
     return size
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder. If the process has too few file descriptors for `rmtree`, which takes several, one is enough."""
-    try:
-        shutil.rmtree(folder)
-    except OSError as cause:
-        if cause.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        for parent, folders, names in os.walk(folder, topdown=False):
-            for path in (Path(parent, name) for name in (*names, *folders)):
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-        folder.rmdir()
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the size of the files in a folder."""
-    total = 0
-    for parent, _, names in os.walk(folder):  # `rglob` fails if another process removes a folder meanwhile
-        for name in names:
-            with suppress(OSError):
-                total += Path(parent, name).stat().st_size
-    return total
 
 
 class GrowingFile:

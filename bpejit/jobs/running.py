@@ -17,6 +17,7 @@ from typing import Any
 
 from bpejit.arguments import no_progress
 from bpejit.corpus.fingerprints import check_times
+from bpejit.corpus.units import run_sample
 from bpejit.engines import RAY, Engine, peak_memory, remarks, report_details
 from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
@@ -24,7 +25,7 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, held
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, find_store, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
-from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, run_sample, size_of_units
+from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, size_of_units
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
@@ -360,16 +361,17 @@ def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tupl
     expected, seconds = Totals(bytes=plan.size or 0), 0.0
     if estimated:
         job, chunker = plan.chunk_job()
-        sample = run_sample(job.start(), plan.mine, chunker)
-        share, seconds = sample.expect(expected.bytes, slots)
-        expected.tokens = round(sum(found.n_tokens for found in sample.results) * share)
-        expected.documents = round(sum(found.n_documents for found in sample.results) * share)
-    found = None
+        results, seconds = run_sample(job.start(), plan.mine, chunker)
+        n_read = sum(result.n_read for result in results)
+        share = expected.bytes / n_read if n_read else 0.0
+        seconds *= share / slots
+        expected.tokens = round(sum(result.n_tokens for result in results) * share)
+        expected.documents = round(sum(result.n_documents for result in results) * share)
+    kept, part = Totals(), plan.options.part
     if plan.options.resume:
-        found = plan.store.kept() if plan.options.part is None else plan.store.kept_part(*plan.options.part)
-    kept = 0 if found is None else found.units
+        kept = (plan.store.kept() or kept) if part is None else plan.store.kept_parts(part[1])[part[0]]
     memory = peak_memory()[0] if cluster else 0
-    return JobResult(expected, None, len(plan.mine), kept, 0, worker_memory=memory, parts=parts, cluster=cluster), seconds
+    return JobResult(expected, None, len(plan.mine), kept.units, 0, worker_memory=memory, parts=parts, cluster=cluster), seconds
 
 
 def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress) -> JobResult:
