@@ -22,7 +22,7 @@ from .shared_options import Paths
 
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
-    from bpejit.jobs.job_totals import JobReport
+    from bpejit.jobs.job_options import JobReport
     from bpejit.t2t.datagen.problems import GenerationReport
 
 

@@ -185,7 +185,7 @@ def count_tokens_command(
     from bpejit.encoding.codec import Codec
     from bpejit.engines import checked_work
     from bpejit.jobs.file_encoding import count_documents
-    from bpejit.jobs.job_totals import Totals
+    from bpejit.jobs.job_folder import Totals
 
     is_json = this_command().json
     totals = Totals()

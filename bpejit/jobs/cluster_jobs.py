@@ -13,9 +13,8 @@ from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
 from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields
+from bpejit.jobs.job_folder import Fields, Totals
 from bpejit.jobs.job_plan import JobPlan
-from bpejit.jobs.job_totals import Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import MANIFEST
 from bpejit.storage.remote import is_remote

@@ -34,11 +34,10 @@ from bpejit.errors import BpejitError, OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.encode_job import DocumentTokens, EncodedChunk, EncodingSink, checksum_chunk, encode_job, find_separator
 from bpejit.jobs.final_files import FinalFiles
-from bpejit.jobs.job_folder import Fields
-from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_folder import Fields, Totals
+from bpejit.jobs.job_options import Finished, JobOptions, JobReport, JobResult
 from bpejit.jobs.job_plan import JobPlan, open_store, slice_units
 from bpejit.jobs.job_records import FORMAT, FORMAT_VERSION, CompleteParts, FilePairs, JobOutputs, listed_outputs
-from bpejit.jobs.job_totals import Finished, JobReport, JobResult, Totals
 from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.process_memory import collector_paused

@@ -25,8 +25,8 @@ from bpejit.corpus.kept_columns import final_batch, final_schema, json_schema, m
 from bpejit.engines import count_cpus
 from bpejit.jobs.folder_store import COMBINED
 from bpejit.jobs.job_folder import FINAL, Fields, check_file, damaged, part_folder
+from bpejit.jobs.job_options import Finished
 from bpejit.jobs.job_records import CompleteParts, FilePairs, finished_manifest
-from bpejit.jobs.job_totals import Finished
 from bpejit.jobs.spools import BLOCK_TOKENS, SinkOptions, SpoolRecord, SpoolSink, ends_path, ids_path, read_closed, read_spool
 from bpejit.progress_bar import Progress
 from bpejit.storage.arrow_columns import ColumnRows

@@ -54,6 +54,7 @@ from bpejit.jobs.job_folder import (
     WAIT_SECONDS,
     Fields,
     LockHeldError,
+    Totals,
     exchange,
     held,
     is_held,
@@ -64,9 +65,8 @@ from bpejit.jobs.job_folder import (
     remove_links,
     write_record,
 )
-from bpejit.jobs.job_options import Part
+from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import CompleteParts, JobOutputs, complete_checkpoints
-from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path

@@ -11,9 +11,11 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
 from bpejit.errors import OutputError
 from bpejit.storage.exchange import exchange_files
 from bpejit.storage.files import SYNC_BYTES, file_sha256, naming_output, write_error
@@ -53,6 +55,67 @@ _ATTEMPT_SECONDS = 0.01
 _HASHED_BYTES = 1 << 20
 
 _PART = re.compile(r"part-(\d+)-of-(\d+)(?:\.tar)?")
+
+
+@dataclass
+class Totals:
+    """Sums over the units of a part.
+
+    Parameters
+    ----------
+    units : int
+    tokens, documents, bytes, read : int
+        Ids, documents, bytes of text, and bytes of input.
+    skipped : Skipped
+    """
+
+    units: int = 0
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    read: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for a checkpoint."""
+        first = [[record.path, record.place, record.reason] for record in self.skipped.first]
+        return {**self.__dict__, "skipped": [self.skipped.count, first]}
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Fields | None) -> Totals:
+        """Return the totals of a checkpoint; nothing for None."""
+        if checkpoint is None:
+            return cls()
+        fields = checkpoint["totals"]
+        count, first = fields["skipped"]
+        return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
+
+    @classmethod
+    def of_manifest(cls, fields: Fields, *, tokens: str = "tokens", documents: str = "documents") -> Totals | None:
+        """Return the totals in the manifest of a complete job; None if it is broken. The keywords are the names of fields."""
+        try:
+            return cls(
+                tokens=int(fields[tokens]),
+                documents=int(fields[documents]),
+                bytes=int(fields["bytes_read"]),
+                skipped=Skipped(int(fields["skipped"])),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def chain_checksum(sha256: str, checksum: bytes) -> str:
+    """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
+    return hashlib.sha256(sha256.encode() + checksum).hexdigest()
+
+
+def size_of_units(units: Sequence[Any]) -> int | None:
+    """Return the bytes of input of units, or None if that of one is unknown."""
+    sizes = [unit.size for unit in units]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def part_folder(folder: Path, part: int, parts: int) -> Path:
@@ -135,18 +198,6 @@ def write_record(path: Path, fields: Fields, *, synced: bool = True, is_new: boo
         return True
     finally:
         remove(written)
-
-
-def sync_paths(paths: Iterable[Path]) -> None:
-    """Flush files to disk.
-
-    Raises
-    ------
-    OSError
-    """
-    for path in paths:
-        with path.open("rb") as file:
-            sync_file(file.fileno())
 
 
 class LockHeldError(OutputError):
@@ -386,14 +437,10 @@ def remove_links(folder: Path) -> None:
     names = (read_record(folder / LINKS) or {}).get("links")
     names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
-    ours = {_file_id(file) for file in folder.rglob("*")} if links else set()
+    ours = {(found.st_dev, found.st_ino) for found in map(Path.lstat, folder.rglob("*"))} if links else set()
     for link in links:
         with suppress(OSError, ValueError):
-            if _file_id(link) in ours:
+            found = link.lstat()
+            if (found.st_dev, found.st_ino) in ours:
                 link.unlink()
     remove(folder / LINKS)
-
-
-def _file_id(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino

@@ -1,15 +1,23 @@
-"""The options of an encoding job, and the part of it that this process works on."""
+"""The options of an encoding job, the part of it that this process works on, and what is reported of a run of any job."""
 
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from bpejit import arguments
+from bpejit.engines import peak_memory
 from bpejit.errors import OptionError, SpecialTokenError, shorten
 from bpejit.options import Option
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from bpejit.corpus.blocks import Skipped
+    from bpejit.jobs.job_folder import Totals
 
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -258,3 +266,128 @@ def check_job_options(given: Mapping[str, Any], *, per_input: bool = False, **to
             "shard_exact is True, but there is no number of ids of a shard: give `shard_tokens=`, or leave `shard_exact=` out"
         )
     return options
+
+
+def no_seconds() -> dict[str, float]:
+    """Return the stages where the time of a job goes, each with 0 seconds of the main thread (see `JobReport`)."""
+    return dict.fromkeys(("plan", "encode", "write", "finish"), 0.0)
+
+
+class Finished(NamedTuple):
+    """The outputs of a complete job.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        The files: paths, or URLs.
+    manifest : Path or str
+    totals : Totals
+    dtype : str
+        Of ids in token files.
+    left_out : int
+        Ids that do not fill a row, which `totals` does not count.
+    """
+
+    paths: tuple[Path | str, ...]
+    manifest: Path | str
+    totals: "Totals"
+    dtype: str = ""
+    left_out: int = 0
+
+
+@dataclass
+class JobResult:
+    """What a run of a job did.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the part, or of the job once it is complete.
+    finished : Finished, optional
+        The outputs; None if other parts are missing.
+    seconds : dict of str to float
+        Of each stage.
+    units, kept_units, missing_parts, worker_memory, parts, new_bytes, cluster
+        See `JobReport`.
+    """
+
+    totals: "Totals"
+    finished: Finished | None
+    units: int
+    kept_units: int
+    missing_parts: int
+    seconds: dict[str, float] = field(default_factory=no_seconds)
+    worker_memory: int = 0
+    parts: int = 1
+    new_bytes: int = 0
+    cluster: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobReport:
+    """What reports about all kinds of jobs tell.
+
+    Parameters
+    ----------
+    paths : tuple of Path or str
+        All files, or their URLs. Empty for a stream or a device, after a dry run, and while parts of the job are missing.
+    manifest : Path or str, optional
+        The manifest, which describes the job and its outputs.
+    bytes : int
+        Bytes of text; those of the part, if other parts of the job are missing. After a dry run, bytes of input.
+    skipped : Skipped
+        Records without text, or incomplete samples: their number (`count`), and the first few (`first`).
+    seconds : float
+        Wall time, reading and writing included; after a dry run, the expected time.
+    units, kept_units : int
+        Units of the job, or of the part, and those that an earlier run had finished.
+    missing_parts : int
+        Parts of the job that are not complete.
+    stages : dict of str to float
+        Where the time went, in seconds: `plan`, `encode` (waiting for results), `write` and `finish`.
+    peak_memory, worker_memory : int
+        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown.
+    parts : int
+        Parts of the job.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
+    new_bytes : int
+        Bytes of text that this run has encoded: fewer than `bytes` if an earlier run had finished units, or other runs parts.
+    part : str
+        The part of the job that this run worked on, such as 0/2; empty for the whole job.
+    """
+
+    paths: tuple[Path | str, ...] = ()
+    manifest: Path | str | None = None
+    bytes: int = 0
+    skipped: "Skipped"
+    seconds: float = 0.0
+    units: int = 0
+    kept_units: int = 0
+    missing_parts: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    worker_memory: int = 0
+    parts: int = 1
+    cluster: str = ""
+    new_bytes: int = 0
+    part: str = ""
+
+    @classmethod
+    def of(cls, result: JobResult, seconds: float, part: Part | None = None, **own: Any) -> "Self":
+        """Return the report of what a run did; `own` are the fields of the kind of job."""
+        finished = result.finished
+        memory, worker_memory = peak_memory()
+        shared = {name: value for name, value in vars(result).items() if name not in ("totals", "finished", "seconds")}
+        return cls(
+            paths=() if finished is None else finished.paths,
+            manifest=None if finished is None else finished.manifest,
+            bytes=result.totals.bytes,
+            skipped=result.totals.skipped,
+            seconds=seconds,
+            stages=result.seconds,
+            peak_memory=memory,
+            part="/".join(map(str, part or ())),
+            **shared | ({} if result.cluster else {"worker_memory": worker_memory}),
+            **own,
+        )

@@ -24,10 +24,9 @@ from bpejit.corpus.fingerprints import modified_times, times_sha256
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
 from bpejit.jobs.folder_store import FolderStore, Left
-from bpejit.jobs.job_folder import Fields
-from bpejit.jobs.job_options import JobOptions, Part
+from bpejit.jobs.job_folder import Fields, Totals, chain_checksum, size_of_units
+from bpejit.jobs.job_options import Finished, JobOptions, Part
 from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
-from bpejit.jobs.job_totals import Finished, Totals, chain_checksum, size_of_units
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import InputFiles

@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import OutputError, shorten
-from bpejit.jobs.job_folder import CHECKPOINT, Fields, damaged, part_folder, read_record, sync_paths, unsealed, write_record
-from bpejit.jobs.job_totals import Finished, Totals
+from bpejit.jobs.job_folder import CHECKPOINT, Fields, Totals, damaged, part_folder, read_record, unsealed, write_record
+from bpejit.jobs.job_options import Finished
 from bpejit.progress_bar import Progress
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, job_folder, manifest_path
-from bpejit.storage.temporary import sync_folders
+from bpejit.storage.temporary import sync_file, sync_folders
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -215,6 +215,18 @@ def complete_checkpoints(folder: Path, begun: Fields) -> list[Fields]:
     if sum(one["totals"]["units"] for one in found) != begun["units"]:
         raise damaged(folder / MANIFEST, folder=folder)
     return found
+
+
+def sync_paths(paths: Iterable[Path]) -> None:
+    """Flush files to disk.
+
+    Raises
+    ------
+    OSError
+    """
+    for path in paths:
+        with path.open("rb") as file:
+            sync_file(file.fileno())
 
 
 class Checkpoints:

@@ -22,10 +22,10 @@ from bpejit.engines import RAY, Engine, peak_memory, remarks, report_details
 from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields, held
+from bpejit.jobs.job_folder import Fields, Totals, chain_checksum, held, size_of_units
+from bpejit.jobs.job_options import Finished, JobResult, no_seconds
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, find_store, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
-from bpejit.jobs.job_totals import Finished, JobResult, Totals, chain_checksum, no_seconds, size_of_units
 from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder

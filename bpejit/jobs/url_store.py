@@ -27,10 +27,9 @@ from typing import Any
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
-from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, part_folder, parts_in, read_record, sealed, unsealed, write_record
-from bpejit.jobs.job_options import Part
+from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, Totals, part_folder, parts_in, read_record, sealed, unsealed
+from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
-from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
@@ -378,8 +377,8 @@ class UrlStore(UrlFiles, StoredParts):
             local = names.moved(scratch / "outputs")
             folder = local.folder
             parts = int(begun["parts"])
-            folder.mkdir(parents=True)
-            write_record(folder / MANIFEST, begun, synced=False)
+            store = FolderStore(local.out, local.per_input)
+            store.claim(begun)
             for file in self.list_files(self.folder):
                 if file not in (MANIFEST, STORING) and not file.endswith(".tar"):
                     with self.access(f"{self.folder}/{file}", "read") as (file_system, name):
@@ -389,7 +388,7 @@ class UrlStore(UrlFiles, StoredParts):
                 self.fetch_part(folder, part, parts)
             try:
                 with naming_output(local.out):
-                    finished = FolderStore(local.out, local.per_input).join(local, report, engine=engine)
+                    finished = store.join(local, report, engine=engine)
             except OutputError as error:
                 message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{self.folder}/\1.tar", str(error))
                 raise OutputError(message) from None

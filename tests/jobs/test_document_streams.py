@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bpejit.jobs.encode_job import DocumentChoice, DocumentTokens, draw_documents
-from bpejit.jobs.job_folder import sync_paths
+from bpejit.jobs.job_records import sync_paths
 from bpejit.jobs.spools import END_DTYPE, SinkOptions, SpoolSink, ends_path, ids_path, read_closed, read_spool
 
 Documents = list[list[int]]

@@ -13,10 +13,9 @@ import pytest
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodingOutputs
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import CHECKPOINT, part_folder, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, Totals, part_folder, write_record
 from bpejit.jobs.job_plan import find_store, open_store
 from bpejit.jobs.job_records import CHECKPOINT_FORMAT, FOLDER_VERSION, begun_manifest, identify_part
-from bpejit.jobs.job_totals import Totals
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles import load_format

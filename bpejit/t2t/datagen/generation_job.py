@@ -23,10 +23,10 @@ from bpejit.corpus.fingerprints import checksum
 from bpejit.encoding.codec import warm_encoding
 from bpejit.engines import AUTO, Engine, FunctionJob, Job, make_engine
 from bpejit.errors import CorpusError, OptionError
-from bpejit.jobs.job_folder import FINAL, Fields, GrowingFile, damaged, part_folder
+from bpejit.jobs.job_folder import FINAL, Fields, GrowingFile, Totals, damaged, part_folder
+from bpejit.jobs.job_options import Finished
 from bpejit.jobs.job_plan import JobPlan, PartSink
 from bpejit.jobs.job_records import CompleteParts, FilePairs, JobOutputs, finished_manifest, listed_outputs
-from bpejit.jobs.job_totals import Finished, Totals
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256, replacing

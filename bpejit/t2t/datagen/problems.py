@@ -25,9 +25,8 @@ from bpejit.engines import AnyEngine, ProgressOption, Workers, checked_work
 from bpejit.errors import BpejitError, OptionError, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_options import JobOptions, check_job_options
+from bpejit.jobs.job_options import JobOptions, JobReport, JobResult, check_job_options
 from bpejit.jobs.job_plan import slice_units
-from bpejit.jobs.job_totals import JobReport, JobResult
 from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.url_store import UrlStore
 from bpejit.options import takes
