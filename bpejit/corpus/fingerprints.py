@@ -111,6 +111,11 @@ def checksum(*arrays: Array) -> bytes:
     return digest.digest()
 
 
+def chain_checksum(sha256: str, checksum: bytes) -> str:
+    """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
+    return hashlib.sha256(sha256.encode() + checksum).hexdigest()
+
+
 @lru_cache(maxsize=1)
 def _factors() -> Array:
     """Return odd numbers, as uint64, that look random and never change."""

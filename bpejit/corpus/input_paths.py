@@ -12,14 +12,14 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from bpejit import arguments
 from bpejit.corpus.contents import Contents, inner_name, named_inputs
 from bpejit.corpus.input_streams import STANDARD_INPUT, unreadable
 from bpejit.corpus.registry import TEXT, input_format_descriptions
-from bpejit.errors import CorpusError
+from bpejit.errors import CorpusError, OptionError
 from bpejit.registry import AUTO
 from bpejit.storage.remote import check_container, is_remote, local_path, remote_access
 
@@ -256,3 +256,29 @@ def _names(inputs: Inputs) -> list[str]:
     if entries and not isinstance(entries[0], (str, bytes, os.PathLike)):
         raise arguments.wrong_type("inputs[0]", entries[0], "a path, a str or an os.PathLike", GIVE_TEXTS)
     return [local_path(arguments.path(f"inputs[{index}]", entry, error=CorpusError)) for index, entry in enumerate(entries)]
+
+
+def names_below(inputs: Inputs, paths: Sequence[str]) -> list[Path]:
+    """Return each path below the deepest folder that contains all inputs, for the names of outputs."""
+    common = os.path.commonpath([_base(_on_server(name)) for name in _names(inputs)])
+    names = [Path(os.path.relpath(_on_server(path), common)) for path in paths]
+    repeated = [str(name) for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise OptionError(
+            f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
+        )
+    return names
+
+
+def _on_server(name: str) -> str:
+    """Return the path of an input, and for a URL the path on its server."""
+    return f"/{name.partition('://')[2]}" if is_remote(name) else name
+
+
+def _base(name: str) -> Path:
+    path = Path(os.path.abspath(name))  # noqa: PTH100
+    if path.is_dir():
+        return path
+    if glob.has_magic(name) and not path.exists():
+        return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
+    return path.parent

@@ -56,6 +56,12 @@ class Unit(NamedTuple):
     starts_document: bool = True
 
 
+def size_of_units(units: Sequence[Any]) -> int | None:
+    """Return the bytes of input of units, or None if that of one is unknown."""
+    sizes = [unit.size for unit in units]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
 def plan_units(
     sources: Sequence[Source], unit_bytes: int, chunker: Chunker, separator: bytes | None, *, grouped: bool = True
 ) -> list[Unit]:

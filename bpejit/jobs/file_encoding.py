@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.columns import plan_columns
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_inputs
-from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.input_paths import Inputs, names_below
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, check_shared_sources, find_sources, total_bytes
@@ -321,40 +319,14 @@ def _plan_job(
         **input_options,
         **options.files,
         "seed": options.files["seed"] if options.files["val_fraction"] else None,
-        "per_input": [str(name) for name in _output_names(inputs, sources)] if options.per_input else None,
+        "per_input": [str(name) for name in names_below(inputs, [source.path for source in sources])]
+        if options.per_input
+        else None,
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
     }
     names, mine = EncodingOutputs.of_job(store.out, job), slice_units(units, options.part)
     return EncodingPlan(names, job, options, units, mine, store, encoder, chunk_bytes, columns)
-
-
-def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
-    """Return the path of each input below the deepest folder that contains all inputs, for the names of outputs."""
-    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    common = os.path.commonpath([_base(os.fspath(name)) for name in given])
-    names = [Path(os.path.relpath(_local(source.path), common)) for source in sources]
-    repeated = [str(name) for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise OptionError(
-            f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
-        )
-    return names
-
-
-def _local(name: str) -> str:
-    """Return the path of an input, and for a URL the path on its server."""
-    return f"/{name.partition('://')[2]}" if is_remote(name) else name
-
-
-def _base(name: str) -> Path:
-    name = _local(name)
-    path = Path(os.path.abspath(name))  # noqa: PTH100
-    if path.is_dir():
-        return path
-    if glob.has_magic(name) and not path.exists():
-        return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
-    return path.parent
 
 
 def _report(result: JobResult, seconds: float, **known: Any) -> EncodeReport:
@@ -428,10 +400,7 @@ def _encoded_chunks(
     chunks = Chunker(splitter, chunk_bytes=work["chunk_bytes"]).chunks(sources)
     report(stage, 0, total, "bytes")
     for chunk in spread.map_chunks(encode_job(encoder, dtype), chunks):
-        totals.documents += chunk.n_documents
-        totals.bytes += chunk.n_bytes
-        totals.read += chunk.n_read
-        totals.skipped += chunk.skipped
+        totals.add(chunk, 0, chunk.n_documents)
         yield chunk
         report_details(report, tokens=totals.tokens, documents=totals.documents)
         report(stage, totals.read, total, "bytes")

@@ -79,6 +79,14 @@ class Totals:
     def __add__(self, other: Totals) -> Totals:
         return Totals(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
+    def add(self, result: Any, tokens: int, documents: int) -> None:
+        """Add the result of a chunk, and what has been written of it."""
+        self.tokens += tokens
+        self.documents += documents
+        self.bytes += result.n_bytes
+        self.read += result.n_read
+        self.skipped += result.skipped
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields for a checkpoint."""
         first = [[record.path, record.place, record.reason] for record in self.skipped.first]
@@ -105,17 +113,6 @@ class Totals:
             )
         except (KeyError, TypeError, ValueError):
             return None
-
-
-def chain_checksum(sha256: str, checksum: bytes) -> str:
-    """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
-    return hashlib.sha256(sha256.encode() + checksum).hexdigest()
-
-
-def size_of_units(units: Sequence[Any]) -> int | None:
-    """Return the bytes of input of units, or None if that of one is unknown."""
-    sizes = [unit.size for unit in units]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def part_folder(folder: Path, part: int, parts: int) -> Path:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bpejit.corpus.fingerprints import modified_times, times_sha256
+from bpejit.corpus.fingerprints import chain_checksum, modified_times, times_sha256
+from bpejit.corpus.units import size_of_units
 from bpejit.engines import Engine, Job, make_engine, remarks
 from bpejit.errors import CorpusError, OptionError, OutputError
 from bpejit.jobs.folder_store import FolderStore, Left
-from bpejit.jobs.job_folder import Fields, Totals, chain_checksum, size_of_units
+from bpejit.jobs.job_folder import Fields, Totals
 from bpejit.jobs.job_options import Finished, JobOptions, Part
 from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.url_store import Store, UrlStore

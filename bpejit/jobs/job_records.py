@@ -246,6 +246,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, identify: Callable[[], Fields], *, brief: bool) -> None:
+        self.folder = folder
         self._brief = brief
         self._identify = identify
         self._path = folder / CHECKPOINT

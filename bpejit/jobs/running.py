@@ -12,17 +12,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bpejit.arguments import no_progress
-from bpejit.corpus.fingerprints import check_times
-from bpejit.corpus.units import run_sample
+from bpejit.corpus.fingerprints import chain_checksum, check_times
+from bpejit.corpus.units import run_sample, size_of_units
 from bpejit.engines import RAY, Engine, peak_memory, remarks, report_details
 from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields, Totals, chain_checksum, held, size_of_units
+from bpejit.jobs.job_folder import Fields, Totals, held
 from bpejit.jobs.job_options import Finished, JobResult, no_seconds
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, find_store, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
@@ -194,23 +193,22 @@ def _run_in_folder(plan: JobPlan, store: FolderStore, work: Fields, *, joins: bo
         spread = plan.make_engine(work)
         checkpoint = last_checkpoint(plan, folder, spread, report)
         kept = Totals.of_checkpoint(checkpoint)
-        run = _PartRun(plan, checkpoint, report)
-        run.seconds["plan"] = working_time() - begun
+        seconds = no_seconds() | {"plan": working_time() - begun}
         brief = checkpoint is None and plan.options.part is None
         with Checkpoints(folder, plan.identity, brief=brief) as checkpoints, naming_output(store.out):
             done = checkpoint
             if done is None or not done.get("complete"):
-                done = run.run(folder, checkpoints, spread)
+                done = _run_units(plan, checkpoint, checkpoints, spread, report, seconds)
             totals = Totals.of_checkpoint(done)
             finished = None
             if parts == 1 and joins:
                 before = working_time()
                 written = None if checkpoint is not None else CompleteParts(claimed, [done], fresh=True)
                 finished = store.join(plan.names, report, engine=spread, written=written)
-                run.seconds["finish"] += working_time() - before
+                seconds["finish"] += working_time() - before
         whole = totals if finished is None else finished.totals
         new_bytes = totals.bytes - kept.bytes
-        result = JobResult(whole, finished, len(plan.mine), kept.units, 0, run.seconds, new_bytes=new_bytes)
+        result = JobResult(whole, finished, len(plan.mine), kept.units, 0, seconds, new_bytes=new_bytes)
         if parts > 1 and joins:
             _join(plan, parts, work, result)
     return result
@@ -246,8 +244,15 @@ def _run_in_scratch(plan: JobPlan, store: UrlStore, work: Fields) -> JobResult:
     return result
 
 
-class _PartRun:
-    """Works on the units of a part that are missing, in order; has the totals of the part and a hash of what was read.
+def _run_units(
+    plan: JobPlan,
+    checkpoint: Fields | None,
+    checkpoints: Checkpoints,
+    engine: Engine,
+    report: Progress,
+    seconds: dict[str, float],
+) -> Fields:
+    """Work on the units of a part that are missing, in order; return the fields of the checkpoint of the complete part.
 
     Parameters
     ----------
@@ -255,98 +260,82 @@ class _PartRun:
         Of the part.
     checkpoint : dict, optional
         The last checkpoint, whose files are continued; None to begin.
+    checkpoints : Checkpoints
+        Of the folder of the part, where the results are written.
+    engine : Engine
     report : callable
+    seconds : dict of str to float
+        The time of each stage, to which that of this run is added.
+
+    Raises
+    ------
+    CorpusError
+    OSError
+        If a file cannot be written. The last checkpoint stays.
     """
+    totals = Totals.of_checkpoint(checkpoint)
+    text = {"modified": plan.modified, **plan.reading}  # from before the inputs are read
+    text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
+    rest = plan.mine[totals.units :]
+    size = size_of_units(rest)
+    unsaved = n_read = 0
 
-    def __init__(self, plan: JobPlan, checkpoint: Fields | None, report: Progress) -> None:
-        self._plan = plan
-        self._checkpoint = checkpoint
-        self._report = report
-        self.seconds = no_seconds()
-        self._totals = Totals.of_checkpoint(checkpoint)
-        self._text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
-        self._modified = plan.modified  # from before the inputs are read
-        self._rest = plan.mine[self._totals.units :]
-        self._size = size_of_units(self._rest)
-        self._unsaved = self._n_read = 0
+    def fields(state: Fields) -> Fields:
+        return {"totals": totals.as_json(), "text": {"sha256": text_sha256, **text}, **state}
 
-    def run(self, folder: Path, checkpoints: Checkpoints, engine: Engine) -> Fields:
-        """Write the results of the units into the folder of the part; return the fields of the checkpoint of the complete part.
-
-        Raises
-        ------
-        CorpusError
-        OSError
-            If a file cannot be written. The last checkpoint stays.
-        """
-        results = self._map_units(engine)
-        seconds = self.seconds
-        self._report("encode", 0, self._size, "bytes")
-        with closing(self._plan.open_sink(folder, self._checkpoint)) as sink, closing(results):
+    report("encode", 0, size, "bytes")
+    with closing(plan.open_sink(checkpoints.folder, checkpoint)) as sink, closing(_map_units(plan, rest, engine)) as results:
+        before = working_time()
+        for unit, result in results:
+            now = working_time()
+            seconds["encode"] += now - before
+            sink.begin_unit(unit)
+            if result is None:
+                totals.units += 1
+                # Not after the last unit, which the record of the complete part follows, nor after each of thousands of small
+                # units, since writing it takes a few milliseconds.
+                write = unsaved >= plan.options.unit_bytes // 4 and unit is not rest[-1]
+                checkpoints.note(fields(sink.state()), sink.changed(), write=write)
+                unsaved = 0 if write else unsaved
+            else:
+                totals.add(result, *sink.write(result))
+                text_sha256 = chain_checksum(text_sha256, result.checksum)
+                unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
+                n_read += result.n_read
+                report_details(report, tokens=totals.tokens, documents=totals.documents)
+                report("encode", n_read, size, "bytes")
             before = working_time()
-            for unit, result in results:
-                now = working_time()
-                seconds["encode"] += now - before
-                sink.begin_unit(unit)
-                if result is None:
-                    self._totals.units += 1
-                    # Not after the last unit, which the record of the complete part follows, nor after each of thousands of
-                    # small units, since writing it takes a few milliseconds.
-                    write = self._unsaved >= self._plan.options.unit_bytes // 4 and unit is not self._rest[-1]
-                    checkpoints.note(self._fields(sink.state()), sink.changed(), write=write)
-                    self._unsaved = 0 if write else self._unsaved
-                else:
-                    self._add(result, *sink.write(result))
-                before = working_time()
-                seconds["write"] += before - now
-            complete = {**self._fields(sink.finish()), "complete": True}
-            checkpoints.complete(complete, sink.changed())
-            seconds["finish"] += working_time() - before
-            return complete
+            seconds["write"] += before - now
+        complete = {**fields(sink.finish()), "complete": True}
+        checkpoints.complete(complete, sink.changed())
+        seconds["finish"] += working_time() - before
+        return complete
 
-    def _fields(self, state: Fields) -> Fields:
-        """Return the fields of a checkpoint, with the state of the sink."""
-        text = {"sha256": self._text_sha256, "modified": self._modified, **self._plan.reading}
-        return {"totals": self._totals.as_json(), "text": text, **state}
 
-    def _add(self, result: Any, tokens: int, documents: int) -> None:
-        """Add the result of a chunk to the totals, and report progress."""
-        totals = self._totals
-        totals.tokens += tokens
-        totals.documents += documents
-        totals.bytes += result.n_bytes
-        totals.read += result.n_read
-        totals.skipped += result.skipped
-        self._text_sha256 = chain_checksum(self._text_sha256, result.checksum)
-        self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
-        self._n_read += result.n_read
-        report_details(self._report, tokens=totals.tokens, documents=totals.documents)
-        self._report("encode", self._n_read, self._size, "bytes")
+def _map_units(plan: JobPlan, units: Sequence[Any], engine: Engine) -> Generator[tuple[Any, Any], None, None]:
+    """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
+    marks: deque[tuple[Any, bool]] = deque()
+    job, chunker = plan.chunk_job()
 
-    def _map_units(self, engine: Engine) -> Generator[tuple[Any, Any], None, None]:
-        """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
-        marks: deque[tuple[Any, bool]] = deque()
-        job, chunker = self._plan.chunk_job()
+    def chunks() -> Iterator[Any]:
+        for unit in units:
+            for chunk in chunker.chunks(unit.sources):
+                marks.append((unit, True))
+                yield chunk
+            marks.append((unit, False))
 
-        def chunks() -> Iterator[Any]:
-            for unit in self._rest:
-                for chunk in chunker.chunks(unit.sources):
-                    marks.append((unit, True))
-                    yield chunk
-                marks.append((unit, False))
+    def ended() -> Iterator[tuple[Any, Any]]:
+        while marks and not marks[0][1]:
+            yield marks.popleft()[0], None
 
-        def ended() -> Iterator[tuple[Any, Any]]:
-            while marks and not marks[0][1]:
-                yield marks.popleft()[0], None
-
-        # The engine takes chunks ahead of the results.
-        results: Any = engine.map_chunks(job, chunks())
-        with closing(results):
-            for result in results:
-                yield from ended()
-                yield marks.popleft()[0], result
-                yield from ended()
-        yield from ended()
+    # The engine takes chunks ahead of the results.
+    results: Any = engine.map_chunks(job, chunks())
+    with closing(results):
+        for result in results:
+            yield from ended()
+            yield marks.popleft()[0], result
+            yield from ended()
+    yield from ended()
 
 
 def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tuple[JobResult, float]:
