@@ -311,6 +311,7 @@ def _plan_job(
     token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
     chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
     units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
+    below = names_below(inputs, [source.path for source in sources]) if options.per_input else []
     job = {
         "tokenizer_sha256": model.sha256,
         "vocab_size": model.vocab_size,
@@ -319,9 +320,7 @@ def _plan_job(
         **input_options,
         **options.files,
         "seed": options.files["seed"] if options.files["val_fraction"] else None,
-        "per_input": [str(name) for name in names_below(inputs, [source.path for source in sources])]
-        if options.per_input
-        else None,
+        "per_input": list(map(str, below)) if options.per_input else None,
         "unit_bytes": options.unit_bytes,
         "inputs": identify_inputs(sources),
     }

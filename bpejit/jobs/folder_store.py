@@ -268,15 +268,22 @@ class FolderStore(StoredParts):
         patience : float
             Seconds to wait for another process that holds the lock.
         """
-        place = part or (0, 1)
-        folder = part_folder(self.folder, *place)
-        with held(folder, f"works on {what}", patience=patience):
-            try:
-                yield folder
-            except BaseException:
-                if not self._checkpoint(*place):
-                    self._remove_empty(folder if part else self.folder)
-                raise
+        folder = part_folder(self.folder, *(part or (0, 1)))
+        unused = folder if part else self.folder
+        lock = held(folder, f"works on {what}", patience=patience)
+        with self._without_empty(folder, unused, is_locked=False), lock, self._without_empty(folder, unused):
+            yield folder
+
+    @contextmanager
+    def _without_empty(self, folder: Path, unused: Path, *, is_locked: bool = True) -> Iterator[None]:
+        """Remove a folder after an error, unless it keeps finished units, or another process has its lock."""
+        try:
+            yield
+        except BaseException as cause:
+            is_ours = is_locked or not (isinstance(cause, LockHeldError) or is_held(folder))
+            if is_ours and read_record(folder / CHECKPOINT) is None:
+                self._remove_empty(unused)
+            raise
 
     def _remove_empty(self, folder: Path) -> None:
         with suppress(OutputError):

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_481,
-    "package lines of code": 42_871,
-    "package tokens": 420_328,
+    "package lines": 70_407,
+    "package lines of code": 42_831,
+    "package tokens": 419_932,
     "tokens in a line of code": 9.8,
-    "package modules": 316,
+    "package modules": 315,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,
