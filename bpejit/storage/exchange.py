@@ -98,11 +98,18 @@ def exchange_files(files: list[tuple[Path, Path]], removed: list[Path]) -> None:
     removed : list of Path
         Files to remove in the same exchange.
 
+    A single file is renamed at once.
+
     Raises
     ------
     OSError
         If a step fails; `filename` is the file. All files are then unchanged.
     """
+    if len(files) == 1 and not removed:
+        staged, target = files[0]
+        staged.replace(target)
+        sync_folders([target.parent])
+        return
     entries = [Entry(path, None, hidden(path, "old")) for path in removed]
     entries += [Entry(target, staged, hidden(target, "old")) for staged, target in files]
     journal = journal_path(entries[-1].target)
@@ -291,7 +298,7 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], t
                 continue
             trusted = _is_trusted(journal)
             try:
-                entries, boot = _read_journal(journal)
+                entries, boot, age = _read_journal(journal)
             except OutputError:
                 if trusted:
                     raise
@@ -304,7 +311,7 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], t
                     f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or is "
                     "still running; expected your own journal: ask that user to run the command again, or choose another folder"
                 )
-            elif free is False or (not (is_this_boot(boot) and free) and _age(journal) < FOREIGN_SECONDS):
+            elif free is False or (not (is_this_boot(boot) and free) and age < FOREIGN_SECONDS):
                 problem = _busy(journal)
             else:
                 here = [entry for entry in entries if _may_change(entry, folder, wanted, tree)]
@@ -323,7 +330,8 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], t
     return needed
 
 
-def _read_journal(journal: Path) -> tuple[list[Entry], str]:
+def _read_journal(journal: Path) -> tuple[list[Entry], str, float]:
+    """Return the entries of a journal, the boot in which it was written, and its age in seconds."""
     try:
         fields = json.loads(journal.read_bytes())
         if fields["format"] != FORMAT or fields["format_version"] != FORMAT_VERSION:
@@ -335,7 +343,7 @@ def _read_journal(journal: Path) -> tuple[list[Entry], str]:
             raise ValueError
         if journal_path(entries[-1].target) != journal:
             raise ValueError
-        return entries, boot
+        return entries, boot, time.time() - journal.stat().st_mtime
     except (OSError, ValueError, TypeError, KeyError) as cause:
         raise OutputError(
             f"`{journal}`, the journal of an interrupted run, cannot be read; expected a journal of this version: "
@@ -380,13 +388,6 @@ def _may_change(entry: Entry, folder: Path, wanted: set[Path], tree: Path | None
 
 def _user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0  # Windows: `st_uid` is 0
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _busy(journal: Path) -> str:

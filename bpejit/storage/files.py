@@ -29,7 +29,6 @@ from bpejit.storage.temporary import (
     remove_leftovers,
     start_sync,
     sync_file,
-    sync_folders,
 )
 
 StrPath = str | os.PathLike[str]
@@ -267,12 +266,6 @@ class OutputFile:
         if self._temporary is not None:
             remove(self._temporary)
 
-    def _rename(self) -> None:
-        if self._temporary is not None:
-            with naming_output(self.path, always=True):
-                self._temporary.replace(self._target)
-                sync_folders([self._target.parent])
-
 
 @contextmanager
 def replacing(path: StrPath) -> Iterator[OutputFile]:
@@ -331,11 +324,9 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         yield files
         for file in files:
             file._flush()
-        if len(files) == 1 and not removed:
-            files[0]._rename()
-        else:
-            pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
-            with naming_output(files[-1].path):
+        pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
+        if pairs:  # no device
+            with naming_output(files[-1].path, always=len(files) == 1):
                 exchange_files(pairs, removed)
         for file in files:
             file._close()

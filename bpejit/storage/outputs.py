@@ -128,9 +128,19 @@ def check_outputs(
     recover(Path(path) for path in outputs if not is_standard_output(path))
     read = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
     for path in outputs:
-        status = _file_status(path)
-        if status is not None:  # otherwise the inputs, of which there may be 10,000, are not examined
-            _check_same_file(path, read.ids.get((status.st_dev, status.st_ino)))
+        try:
+            status = os.fstat(sys.stdout.fileno()) if is_standard_output(path) else Path(path).stat()
+        except (OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
+            continue  # so that the inputs, of which there may be 10,000, are not examined
+        source = read.ids.get((status.st_dev, status.st_ino))
+        if source is not None:
+            name = "standard output" if is_standard_output(path) else f"`{os.fspath(path)}`"
+            read_from = "standard input" if source == "-" else f"`{source}`"
+            same = "" if source == os.fspath(path) else f" (it is the same file as {read_from})"
+            raise OutputError(
+                f"cannot write {name}: it is one of the inputs{same}, which would be lost; "
+                "expected a different file: choose another name for the output"
+            )
     for path in outputs:
         _check_existing(os.fspath(path), overwrite, folder)
 
@@ -235,25 +245,6 @@ def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
         raise OutputError(
             f"cannot write to `{os.fspath(path)}`: the result is several files ({', '.join(names)}); "
             "expected a path on a disk: choose one"
-        )
-
-
-def _file_status(path: StrPath) -> os.stat_result | None:
-    """Return the status of an output; None if it is missing, or a stream without a descriptor."""
-    try:
-        return os.fstat(sys.stdout.fileno()) if is_standard_output(path) else Path(path).stat()
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _check_same_file(path: StrPath, source: str | None) -> None:
-    if source is not None:
-        name = "standard output" if is_standard_output(path) else f"`{os.fspath(path)}`"
-        read_from = "standard input" if source == "-" else f"`{source}`"
-        same = "" if source == os.fspath(path) else f" (it is the same file as {read_from})"
-        raise OutputError(
-            f"cannot write {name}: it is one of the inputs{same}, which would be lost; "
-            "expected a different file: choose another name for the output"
         )
 
 

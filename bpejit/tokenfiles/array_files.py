@@ -125,52 +125,37 @@ class LlmcFormat(MappedFormat):
 
     name = "llmc"
     suffix = ".bin"
+    magic = tuple(np.array(version, _HEADER).tobytes() for version in _VERSIONS.values())
     dtypes: ClassVar[Dtypes] = DTYPES
     ids_position = _HEADER_BYTES
 
-    def check_size(self, n_tokens: int) -> None:
-        """Raise TokenFileError if the header cannot store the number of ids."""
-        if n_tokens >= _LIMIT:
+    def header(self, fields: Description) -> bytes:
+        """Return the header with the number of ids."""
+        if fields.tokens >= _LIMIT:
             raise TokenFileError(
                 f"cannot write more than {_LIMIT - 1} ids to a file, since the format llmc counts them with 31 bits; expected "
                 "fewer: divide the output into several files with `shard_tokens=`"
             )
 
-    def header(self, fields: Description) -> bytes:
-        """Return the header with the number of ids."""
-        self.check_size(fields.tokens)
         header = np.zeros(_HEADER_BYTES // 4, _HEADER)
         header[:3] = (*_VERSIONS[fields.dtype], fields.tokens)
         return header.tobytes()
 
     def map(self, path: Path, dtype: str | None) -> Array:  # noqa: ARG002
         """Return the ids after the header."""
-        found, n_tokens = _read_header(path)
+        data = read_file(path, error=TokenFileError, what="token file", most=_HEADER_BYTES)
+        header = np.frombuffer(data[: len(data) // 4 * 4], _HEADER).tolist()
+        found = next((name for name, version in _VERSIONS.items() if tuple(header[:2]) == version), None)
+        if found is None or len(data) < _HEADER_BYTES:
+            known = " or ".join(f"{magic}, {version} ({name})" for name, (magic, version) in _VERSIONS.items())
+            begin = ", ".join(map(str, header[:2])) or "none"
+            raise TokenFileError(
+                f"`{path}` is not a token file of llm.c: it begins with the numbers {begin}; expected {known} in a header of "
+                f"{_HEADER_BYTES} bytes: check the path and the format"
+            )
         ids = map_ids(path, DTYPES[found], offset=_HEADER_BYTES)
-        MappedTokens(path, ids).check({"n_tokens": n_tokens}, "its header")
+        MappedTokens(path, ids).check({"n_tokens": header[2]}, "its header")
         return ids
-
-    def is_like(self, path: StrPath) -> bool:
-        """Return True if a file begins with a header."""
-        try:
-            _read_header(Path(path))
-        except TokenFileError:
-            return False
-        return True
-
-
-def _read_header(path: Path) -> tuple[str, int]:
-    """Return the dtype and the number of ids in the header of a file."""
-    data = read_file(path, error=TokenFileError, what="token file", most=_HEADER_BYTES)
-    header = np.frombuffer(data[: len(data) // 4 * 4], _HEADER).tolist()
-    for dtype, version in _VERSIONS.items():
-        if len(data) == _HEADER_BYTES and tuple(header[:2]) == version and header[2] >= 0:
-            return dtype, header[2]
-    known = " or ".join(f"{magic}, {version} ({dtype})" for dtype, (magic, version) in _VERSIONS.items())
-    raise TokenFileError(
-        f"`{path}` is not a token file of llm.c: it begins with the numbers {', '.join(map(str, header[:2])) or 'none'}; "
-        f"expected {known} in a header of {_HEADER_BYTES} bytes: check the path and the format"
-    )
 
 
 _MAGIC = b"MMIDIDX\x00\x00"
@@ -191,17 +176,6 @@ _BLOCK = 1 << 16
 """Number of documents that are processed at a time."""
 
 
-def bin_path(path: StrPath) -> Path:
-    """Return the path of the ids: `<prefix>.bin` for a prefix or one of the two files."""
-    path = Path(path)
-    return path.with_suffix(".bin") if path.suffix in (".bin", ".idx") else Path(f"{os.fspath(path)}.bin")
-
-
-def idx_path(path: StrPath) -> Path:
-    """Return the path of the index: `<prefix>.idx` for a prefix or one of the two files."""
-    return bin_path(path).with_suffix(".idx")
-
-
 class MegatronFormat(MappedFormat):
     """The format of Megatron's indexed datasets."""
 
@@ -220,16 +194,17 @@ class MegatronFormat(MappedFormat):
 
     def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
         """Return an open token file."""
-        index = SequenceIndex(idx_path(path), path.stat().st_size)
+        index = SequenceIndex(path.with_suffix(".idx"), path.stat().st_size)
         return MappedTokens(path, map_ids(path, index.dtype), fields, index)
 
     def main_file(self, path: StrPath) -> Path:
-        """Return the file with the ids."""
-        return bin_path(path)
+        """Return the file with the ids: `<prefix>.bin` for a prefix or one of the two files."""
+        path = Path(path)
+        return path.with_suffix(".bin") if path.suffix in (".bin", ".idx") else Path(f"{path}.bin")
 
     def border_files(self, path: StrPath) -> list[Path]:
         """Return the index."""
-        return [idx_path(path)]
+        return [self.main_file(path).with_suffix(".idx")]
 
     def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write the index, with each document as one sequence; raise TokenFileError if a document is too long."""
@@ -256,7 +231,7 @@ class MegatronFormat(MappedFormat):
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has an index."""
-        return super().is_like(idx_path(path))
+        return super().is_like(*self.border_files(path))
 
 
 class SequenceIndex(Borders):
@@ -338,14 +313,6 @@ class SequenceIndex(Borders):
 _END = np.dtype("<u8")
 
 
-def _ends_path(path: StrPath) -> Path:
-    return Path(f"{os.fspath(path)}.index")
-
-
-def _metadata_path(path: StrPath) -> Path:
-    return Path(f"{os.fspath(path)}.metadata")
-
-
 class DatatroveFormat(MappedFormat):
     """The format of datatrove."""
 
@@ -357,8 +324,8 @@ class DatatroveFormat(MappedFormat):
 
     def map(self, path: Path, dtype: str | None) -> Array:
         """Return the ids, after a look at the metadata; without them, the dtype has to be known."""
-        metadata = _metadata_path(path)
-        stored, n_tokens = _read_metadata(path)
+        _, metadata = self.border_files(path)
+        stored, n_tokens = _read_metadata(metadata)
         known = _known(dtype or stored, f"`{path}`", f"there is no `{metadata}`")
         if stored not in (None, known):
             raise TokenFileError(
@@ -371,7 +338,7 @@ class DatatroveFormat(MappedFormat):
 
     def border_files(self, path: StrPath) -> list[Path]:
         """Return the index and the metadata."""
-        return [_ends_path(path), _metadata_path(path)]
+        return [Path(f"{os.fspath(path)}.index"), Path(f"{os.fspath(path)}.metadata")]
 
     def write_borders(self, files: Sequence[Output], fields: Description, ends: Ends) -> None:
         """Write both."""
@@ -383,7 +350,7 @@ class DatatroveFormat(MappedFormat):
 
     def find_borders(self, path: Path, fields: Description | None, n_tokens: int) -> Borders | None:
         """Return the borders of documents; None if there is no index."""
-        index = _ends_path(path)
+        index, _ = self.border_files(path)
         if fields is None and not index.exists():
             return None
         ends = np.asarray(map_ids(index, _END))
@@ -395,12 +362,11 @@ class DatatroveFormat(MappedFormat):
 
     def is_like(self, path: StrPath) -> bool:
         """Return True if a file has the suffix of the format, and an index."""
-        return Path(path).suffix == self.suffix and _ends_path(path).exists()
+        return super().is_like(path) and self.border_files(path)[0].exists()
 
 
-def _read_metadata(path: Path) -> tuple[str | None, int | None]:
-    """Return the dtype and the number of ids according to the metadata of a file; None for what they do not have."""
-    metadata = _metadata_path(path)
+def _read_metadata(metadata: Path) -> tuple[str | None, int | None]:
+    """Return the dtype and the number of ids according to a file of metadata; None for what it does not have."""
     if not metadata.exists():
         return None, None
     lines = [*read_file(metadata, error=TokenFileError, what="metadata of a token file").split(b"\n"), b""]

@@ -67,8 +67,9 @@ class TokenFileFormat:
     writer_type : type
     ids_position : int
         Bytes before the ids that the format writes.
-    magic : bytes
-        The first bytes of the files, by which they are recognized. Without, it is their suffix.
+    magic : bytes, or tuple of bytes
+        The first bytes of the files, by which they are recognized, or several of which a file has one; at most 16. Without,
+        they are recognized by their suffix.
     states_dtype : bool
         Whether the files tell the dtype of the ids. Otherwise it is in the description, or has to be given.
     streams : bool
@@ -83,7 +84,7 @@ class TokenFileFormat:
     own_columns: ClassVar[tuple[str, ...]] = ()
     writer_type: ClassVar[type[TokenFileWriter]] = TokenFileWriter
     ids_position: ClassVar[int] = 0
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     states_dtype: ClassVar[bool] = False
     streams: ClassVar[bool] = False
 
@@ -197,7 +198,7 @@ class TokenFileFormat:
             return Path(path).suffix == self.suffix
         try:
             with Path(path).open("rb") as file:
-                return file.read(len(self.magic)) == self.magic
+                return file.read(16).startswith(self.magic)
         except OSError:
             return False
 
@@ -253,9 +254,6 @@ class MappedFormat(TokenFileFormat):
             If the format cannot store so many ids.
         """
         return b""
-
-    def check_size(self, n_tokens: int) -> None:
-        """Raise TokenFileError if the format cannot store so many ids; called while they are written."""
 
     def border_files(self, path: StrPath) -> list[Path]:
         """Return the files with the borders of documents."""

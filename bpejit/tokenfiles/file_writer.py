@@ -124,7 +124,6 @@ class TokenFileWriter:
         elif is_standard_output(path):
             return nullcontext([sys.stdout.buffer])
         elif is_device(path):
-            check_outputs([path], overwrite=overwrite)
             return replacing_all([path])
         check_outputs([*outputs, *removed], overwrite=overwrite)
         self.path = Path(path)
@@ -185,7 +184,6 @@ class TokenFileWriter:
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
-        self.form.check_size(self.n_tokens)
         if ids.size:
             with self._hash.updating(ids.data) if self._others else nullcontext():  # a stream has no description
                 self._data.write(ids.data)

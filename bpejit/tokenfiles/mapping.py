@@ -155,11 +155,6 @@ class Borders:
         for start in range(0, len(self), _BLOCK):
             yield self.ends(start, min(start + _BLOCK, len(self)))
 
-    def span(self, number: int) -> tuple[int, int]:
-        """Return the positions at which a document starts and ends; the errors are those of `ends`."""
-        ends = self.ends(max(number - 1, 0), number + 1)
-        return int(ends[0]) if number else 0, int(ends[-1])
-
     def broken(self, found: str, expected: str) -> TokenFileError:
         """Return the error for borders that do not fit the ids."""
         return TokenFileError(
@@ -239,8 +234,9 @@ class MappedTokens(TokenReader):
                 f"`{self.path}` does not contain the borders of documents: there is no `{document_index_path(self.path)}`; "
                 "expected that file: encode the text again with `document_index=True`"
             )
-        start, end = self.borders.span(from_zero(number, len(self.borders), "document", "n_documents"))
-        part: Array = self._ids[start:end]
+        number = from_zero(number, len(self.borders), "document", "n_documents")
+        ends = self.borders.ends(max(number - 1, 0), number + 1)
+        part: Array = self._ids[int(ends[0]) if number else 0 : int(ends[-1])]
         return part
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:

@@ -81,6 +81,7 @@ class TokenReader:
     dtype: str
     format: str
     other_columns: Sequence[str] = ()
+    _files: Sequence[tuple[Path, Description | None]] = ()
     _n_parts: int
     _rows: Array | None
     """The number of documents before each part, and of all, int64 [parts + 1]; None if a part does not store their borders."""
@@ -104,7 +105,7 @@ class TokenReader:
     @property
     def files(self) -> Sequence[tuple[Path, Description | None]]:
         """The main files, in order, each with its description."""
-        return [(self.path, self.description)]
+        return self._files or [(self.path, self.description)]
 
     def _described(self, name: str, combine: Callable[[list[Any]], Any]) -> Any:
         """Return what `combine` makes of a field of all descriptions, or None if it is not known for a file."""
@@ -348,25 +349,20 @@ class JoinedTokens(TokenReader):
         if first.tokenizer_sha256 is not None:
             names.append("vocab_size")
         same = {name: getattr(first, name) for name in names}
-        self._files: list[tuple[Path, Description | None]] = []
+        files: list[tuple[Path, Description | None]] = []
         counts: list[int | None] = []
         for part in map(self._part, range(n_files)):
             part.check(
                 same, f"`{first.path}`", "convert it with `bpejit tokens convert`, encode the text again, or leave it out"
             )
             self.other_columns = list(dict.fromkeys([*self.other_columns, *part.other_columns]))
-            self._files += part.files
+            files += part.files
             counts.append(part.n_documents)
-        self._n_parts = n_files
+        self._files, self._n_parts = files, n_files
         self._rows = None if None in counts else np.cumsum([0, *(count or 0 for count in counts)], dtype=np.int64)
 
     def _part(self, number: int) -> TokenReader:
         return self._open(number)
-
-    @property
-    def files(self) -> Sequence[tuple[Path, Description | None]]:
-        """The main files, in order, each with its description."""
-        return self._files
 
     def _part_sizes(self) -> list[int]:
         return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -99,28 +100,19 @@ def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
 
 
 def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
-    lines = data.split(b"\n")
-    counts = []
-    numbers: list[bytes] = []
-    for line in lines:
-        words = line.split()
-        numbers += words
-        counts.append(len(words))
+    lines = [line.split() for line in data.split(b"\n")]
     try:
-        if data.translate(None, _ALLOWED):  # such as the sign and the underscore that int() accepts
-            raise ValueError
-        ids = np.array(list(map(int, numbers)), np.int64)
-        if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < 1 << 32:
+        ids = np.array(list(map(int, chain.from_iterable(lines))), np.int64)
+        if data.translate(None, _ALLOWED) or (ids >> 32).any():  # such as the sign and the underscore that int() accepts
             raise ValueError
     except (ValueError, OverflowError):
-        number, word = next(
-            (first_line + index, word) for index, line in enumerate(lines) for word in line.split() if not _is_id(word)
-        )
+        words = ((number, word) for number, line in enumerate(lines, first_line) for word in line)
+        number, wrong = next((number, word) for number, word in words if not _is_id(word))
         raise TokenFileError(
-            f"{name}, line {number}: {shorten(word.decode('utf-8', 'backslashreplace'))} is not a token id; expected numbers "
+            f"{name}, line {number}: {shorten(wrong.decode('utf-8', 'backslashreplace'))} is not a token id; expected numbers "
             f"from 0 to {2**32 - 1}, separated by spaces: check the input, or name its format with `format=`"
         ) from None
-    return ids.astype(DTYPES[_DTYPE]), np.cumsum(counts[:-1], dtype=np.int64)
+    return ids.astype(DTYPES[_DTYPE]), np.cumsum(list(map(len, lines[:-1])), dtype=np.int64)
 
 
 def _is_id(word: bytes) -> bool:

@@ -4,10 +4,10 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_407,
-    "package lines of code": 42_831,
-    "package tokens": 419_932,
-    "tokens in a line of code": 9.8,
+    "package lines": 70_336,
+    "package lines of code": 42_786,
+    "package tokens": 419_689,
+    "tokens in a line of code": 9.82,
     "package modules": 315,
     "cli lines": 4_158,
     "cli modules": 19,
