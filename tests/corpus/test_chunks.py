@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.chunks import Chunk, Chunker, ChunkReader
-from bpejit.corpus.sources import Source, find_sources
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Source, find_sources, find_weighted_sources
 from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError
 from bpejit.splitting import Splitter
@@ -82,6 +83,22 @@ def test_find_sources__invalid_inputs(inputs: list[str], message: str, tmp_path:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CorpusError, match=message):
         find_sources(inputs)
+
+
+def test_weighted_sources__standard_input_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a")
+    assert [source.weight for source in find_weighted_sources(["-"], {str(path): 2}, Contents())] == [1, 2]
+    assert [source.weight for source in find_weighted_sources([path], {"-": 3}, Contents())] == [1, 3]
+    with pytest.raises(CorpusError, match="`-`\\) is listed twice"):
+        find_weighted_sources(["-"], {"-": 2}, Contents())
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_find_sources__file_without_a_size() -> None:
+    (source,) = find_sources("/proc/self/status")
+    assert source.size is not None
+    assert source.size > 100
 
 
 # ---- chunks ------------------------------------------------------------------------------------------------------------

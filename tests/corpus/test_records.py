@@ -452,6 +452,19 @@ def test_large_records(tmp_path: Path, form: str, chunk_bytes: int) -> None:
     assert bpejit.count(path, max_record=300_000).n_bytes == left + 205_000
 
 
+def test_least_record(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", ["a", "bc"])
+    counts = bpejit.count(tmp_path / "a.parquet", max_record=1, skip_large_records=True)
+    assert (counts.n_bytes, counts.inputs[0]["skipped"]) == (1, 1)
+
+
+def test_record_that_begins_in_a_chunk_is_not_too_large_for_the_lines_before(tmp_path: Path) -> None:
+    texts = ["short"] * 30_000 + ["x" * 150_000]  # 500 KB before a record of 150 KB, which is below the limit
+    (tmp_path / "a.jsonl").write_bytes(json_lines(texts))
+    counts = bpejit.count(tmp_path / "a.jsonl", max_record=160_000, chunk_bytes=600_000, engine="serial")
+    assert counts.n_bytes == 30_000 * 5 + 150_000
+
+
 def test_large_records_of_jobs_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     large_records("parquet", Path("a.parquet"))

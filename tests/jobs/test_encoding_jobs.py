@@ -181,6 +181,16 @@ def test_one_output_for_each_input(work: Path, tokenizer: bpejit.Tokenizer) -> N
         tokenizer.encode_files(["one.txt", "one.txt"], out_dir="again", **UNIT)
 
 
+def test_outputs_of_a_glob_of_folders(work: Path, tokenizer: bpejit.Tokenizer) -> None:
+    for name in ("x", "y"):
+        Path("many", name).mkdir(parents=True)
+        Path("many", name, "a.txt").write_text(name)
+    report = tokenizer.encode_files("many/*/a.txt", out_dir="out", **UNIT)
+    assert [str(path) for path in report.paths] == ["out/x/a.txt.bin", "out/y/a.txt.bin"]
+    report = tokenizer.encode_files(["many/x/*.txt", "many/y"], out_dir="other", **UNIT)
+    assert [str(path) for path in report.paths] == ["other/x/a.txt.bin", "other/y/a.txt.bin"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("engine", ["serial", "threads"])
