@@ -231,6 +231,7 @@ class Encoder(Decoder):
             if n_ids >= 0:
                 return call.out[:n_ids].copy()
         if n_bytes <= workspace.text_bytes and isinstance(splitter, Splitter) and splitter.automaton is not None:
+            workspace.grow_cleared_cache()
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[pretoken_cache.N_OUT] = 0
             addresses = splitter.addresses

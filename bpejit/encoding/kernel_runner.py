@@ -238,6 +238,8 @@ class ShortTextCall:
     def run(self, data: BytesLike, cut: int = -1) -> int:
         """Encode a text; return the number of ids written to `out`, or -1 if it has to be encoded in another way.
 
+        That is also the case once after the cache of the workspace was cleared, so that it can grow.
+
         After `cut`, if it is given, the text only completes the last pre-token before it.
         """
         n_bytes = len(data)
@@ -246,6 +248,9 @@ class ShortTextCall:
         words[LIMIT] = n_bytes if cut < 0 else cut
         words[STOP] = n_bytes
         progress = self._progress
+        clears = progress[pretoken_cache.CLEARS] + progress[pretoken_cache.LONG_CLEARS]
+        if clears > progress[pretoken_cache.CLEARS_SEEN]:
+            return -1
         progress[pretoken_cache.N_OUT] = 0
         if self._run() != DONE:
             return -1

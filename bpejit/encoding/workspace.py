@@ -179,6 +179,24 @@ class Workspace:
         if self.progress[pretoken_cache.SENTENCE_SHARE] < 0:
             more = max(min(self._available, self.share.budget.available), 0)
             self.progress[pretoken_cache.SENTENCE_LIMIT] = self.arrays.arena.size + more
+        self.progress[pretoken_cache.CLEARS_SEEN] = self._n_clears
+
+    def grow_cleared_cache(self) -> None:
+        """Grow the cache if it was cleared since the last time; without memory it keeps its size.
+
+        Short texts are encoded one by one in this way, since a look at each table would take longer than some of them.
+        """
+        if self._n_clears > self.progress[pretoken_cache.CLEARS_SEEN]:
+            try:
+                self.grow_cache()
+            except MemoryError:
+                arrays = self.arrays
+                self.share.give_back(self.share.n_bytes - arrays.slots.nbytes - arrays.long_index.nbytes - arrays.arena.nbytes)
+                self.progress[pretoken_cache.CLEARS_SEEN] = self._n_clears
+
+    @property
+    def _n_clears(self) -> int:
+        return int(self.progress[pretoken_cache.CLEARS] + self.progress[pretoken_cache.LONG_CLEARS])
 
     @property
     def _available(self) -> int:
@@ -249,7 +267,7 @@ class Workspace:
         self.arrays = self.arrays._replace(slots=slots, long_index=long_index, arena=arena)
         for field in _FILLING:
             self.progress[field] = 0
-        self._ring_start = self.progress[pretoken_cache.SENTENCE_LAP] = 0
+        self._ring_start = self.progress[pretoken_cache.SENTENCE_LAP] = self.progress[pretoken_cache.CLEARS_SEEN] = 0
         self.share.give_back(self.share.n_bytes - slots.nbytes - long_index.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:

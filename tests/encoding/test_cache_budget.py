@@ -57,6 +57,46 @@ def make(encoder: Encoder, budget: Budget, n: int) -> list[Workspace]:
     return [encoder.new_workspace(cache_bytes=BASE, text_bytes=1 << 12, budget=budget) for _ in range(n)]
 
 
+def encode_each(encoder: Encoder, workspace: Workspace, texts: list[bytes]) -> list[list[int]]:
+    return [encoder.encode(text, workspace).tolist() for text in texts]
+
+
+@pytest.mark.compiled  # filling a cache in plain Python takes minutes
+@pytest.mark.parametrize("text_bytes", [1 << 12, 1 << 6])
+def test_cache_grows_for_texts_one_by_one(encoder: Encoder, text_bytes: int) -> None:
+    encoder._seeded = {}
+    workspace = encoder.new_workspace(cache_bytes=BASE, text_bytes=text_bytes, budget=Budget(1 << 26))
+    size = workspace.arrays.slots.size
+    texts = [words(3, number) for number in range(0, 40_000, 2)]
+    expected = encode_each(encoder, encoder.new_workspace(), texts)
+    assert encode_each(encoder, workspace, texts) == expected
+    assert workspace.arrays.slots.size > size
+    assert workspace.share.n_bytes == cache_bytes_of(workspace)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("reason", ["budget", "system"])
+def test_texts_one_by_one_without_memory_for_a_larger_cache(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    (workspace,) = make(encoder, Budget(BASE if reason == "budget" else 1 << 26), 1)
+    size = workspace.arrays.slots.size
+    texts = [words(3, number) for number in range(0, 40_000, 2)]
+    expected = encode_each(encoder, encoder.new_workspace(), texts)
+    if reason == "system":
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr("bpejit.encoding.workspace.huge_page_zeros", fail)
+    assert encode_each(encoder, workspace, texts) == expected
+    assert (workspace.arrays.slots.size, workspace.share.n_bytes) == (size, cache_bytes_of(workspace))
+    progress = workspace.progress
+    assert 0 < progress[pretoken_cache.CLEARS] <= progress[pretoken_cache.CLEARS_SEEN] + 1
+    if progress[pretoken_cache.CLEARS] + progress[pretoken_cache.LONG_CLEARS] == progress[pretoken_cache.CLEARS_SEEN]:
+        assert encoder.short_call(workspace, encoder.splitter).run(b"1 2") >= 0  # the prepared call is used again
+
+
 @pytest.mark.compiled  # filling a cache in plain Python takes minutes
 def test_budget_is_reserved_and_released(encoder: Encoder) -> None:
     budget = Budget(64 << 20)

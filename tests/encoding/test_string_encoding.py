@@ -101,6 +101,19 @@ def test_encode_string(text, codec, builtin):
     assert specials
 
 
+def test_function_stops_when_the_cache_may_grow(builtin):
+    codec = made_codec()
+    expected = codec.encode_short("the")
+    (workspace,) = codec._workspaces
+    size = workspace.arrays.slots.size
+    workspace.progress[pretoken_cache.CLEARS] += 1
+    for function in (codec.encode_short, codec.encode_short_ordinary, codec.encode_short_array):
+        assert function("the") is None
+    assert codec.encode_list("the") == expected
+    assert workspace.arrays.slots.size == 2 * size
+    assert codec.encode_short("the") == codec.encode_short_array("the").tolist() == expected
+
+
 def _check_array(found: np.ndarray | None, expected: list[int] | None) -> None:
     if expected is None:
         assert found is None

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_336,
-    "package lines of code": 42_786,
-    "package tokens": 419_689,
+    "package lines": 70_363,
+    "package lines of code": 42_805,
+    "package tokens": 419_882,
     "tokens in a line of code": 9.82,
     "package modules": 315,
     "cli lines": 4_158,

@@ -36,7 +36,8 @@ N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `recurring_sentences`,
 SENTENCE_PAUSE = 18  # see `sentence_merging`
 N_OPEN = 19  # see `superword_merging`
 SENTENCE_SHARE, SENTENCE_BYTES, SENTENCE_LIMIT, SENTENCE_LAP = range(20, 24)  # see `recurring_sentences`
-PROGRESS_SIZE = 24
+CLEARS_SEEN = 24  # of both tables, when the cache last had a chance to grow; prepared calls stop if there were more
+PROGRESS_SIZE = 25
 
 SLOT_WORDS = 4
 

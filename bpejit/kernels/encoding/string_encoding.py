@@ -28,7 +28,7 @@ from bpejit.kernels.common.c_api import (
 from bpejit.kernels.common.integer_lists import integers, new_list
 from bpejit.kernels.common.python_text import is_layout_known, write_string
 from bpejit.kernels.constants import DONE
-from bpejit.kernels.encoding.pretoken_cache import N_OUT
+from bpejit.kernels.encoding.pretoken_cache import CLEARS, CLEARS_SEEN, LONG_CLEARS, N_OUT
 
 _IDS, _TEXT, _OUT, _PROGRESS, _CALL, _INTEGERS, _API = range(7)
 """Indices of arrays that are passed to `encode_string` by their addresses. The first is scratch: the ids of a new array."""
@@ -59,8 +59,8 @@ def encode_string(words, given):
     -------
     int
         Address of a list of integers, or of an array; of None if `given` has to be encoded in another way: it is no string
-        or too long, it has a character beyond ASCII where that is not allowed, the workspace is in use, the kernel needs more
-        memory, or an id is not below the limit. 0 if there is no memory.
+        or too long, it has a character beyond ASCII where that is not allowed, the workspace is in use, its cache was cleared
+        and may grow, the kernel needs more memory, or an id is not below the limit. 0 if there is no memory.
 
     Notes
     -----
@@ -90,6 +90,8 @@ def _run(words, given, api):
         return -1
     call = array_at(words, _CALL, np.int64)
     progress = array_at(words, _PROGRESS, np.int64)
+    if progress[CLEARS] + progress[LONG_CLEARS] > progress[CLEARS_SEEN]:
+        return -1
     call[LIMIT] = n_bytes
     call[STOP] = n_bytes
     progress[N_OUT] = 0
