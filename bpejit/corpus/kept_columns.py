@@ -17,7 +17,6 @@ import numpy as np
 
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
-from bpejit.storage.arrow_columns import plain_type
 
 _KINDS = b"bpejit.kinds"
 """The key of the metadata of a field of JSON."""
@@ -195,6 +194,15 @@ def column_of(batch: Any, name: str) -> Any:
     first, *others = found[0]
     column = batch.column(first)
     return import_extra("pyarrow.compute", "a column of a struct").struct_field(column, others) if others else column
+
+
+def plain_type(data_type: Any) -> Any:
+    """Return the type of the values of a dictionary, and of strings with offsets for views; other types are returned as is."""
+    pyarrow = _arrow()
+    if pyarrow.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    views = {"string_view": pyarrow.large_string(), "binary_view": pyarrow.large_binary()}
+    return views.get(str(data_type), data_type)
 
 
 def joined_array(column: Any) -> Any:

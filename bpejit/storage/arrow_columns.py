@@ -1,4 +1,4 @@
-"""Columns of pyarrow that pass from an input to an output: their types, and reading them row by row."""
+"""Columns of pyarrow that pass from an input to an output, read row by row."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from bpejit.arrays import Array
 from bpejit.extras import import_extra
 
 _PURPOSE = "a column that passes through"
-
-
-def plain_type(data_type: Any) -> Any:
-    """Return the type of the values of a dictionary, and of strings with offsets for views; other types are returned as is."""
-    pyarrow = import_extra("pyarrow", _PURPOSE)
-    if pyarrow.types.is_dictionary(data_type):
-        return plain_type(data_type.value_type)
-    views = {"string_view": pyarrow.large_string(), "binary_view": pyarrow.large_binary()}
-    return views.get(str(data_type), data_type)
 
 
 class ColumnRows:

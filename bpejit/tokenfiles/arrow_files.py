@@ -7,7 +7,6 @@ memory.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -323,35 +322,35 @@ def _list_column(schema: Any, path: Path) -> tuple[str, str]:
     return column, found[column]
 
 
-class Sink(io.RawIOBase):
-    """An output file for pyarrow, which is an open file that is written from its start, and stays open."""
+class Sink:
+    """An output file for pyarrow, which is written from its start, and stays open.
 
-    discards = False
-    """Ignore what is written, since the file is abandoned."""
+    Parameters
+    ----------
+    file : binary file
+
+    Attributes
+    ----------
+    discards : bool
+        Ignore what is written, since the file is abandoned.
+    """
+
+    closed = discards = False
 
     def __init__(self, file: Any) -> None:
-        super().__init__()
         self._file = file
-        self._n_bytes = 0
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
 
     def write(self, data: Any) -> int:
         """Append bytes."""
-        view = memoryview(data)
-        if not self.discards:
-            self._file.write(view)
-        self._n_bytes += view.nbytes
-        return view.nbytes
+        return len(data) if self.discards else self._file.write(memoryview(data))  # type: ignore[no-any-return]
 
-    def tell(self) -> int:
-        """Return the number of bytes written."""
-        return self._n_bytes
+    def flush(self) -> None:
+        """Do nothing."""
+
+    close = flush
 
 
-_COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
+COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
 """A dictionary makes files of ids larger, by a sixth, and reading them slower."""
 
 _COUNTS = b"bpejit.tokens"
@@ -412,7 +411,7 @@ class ParquetFormat(ListColumnFormat):
 
     def open_rows(self, sink: Sink, schema: Any) -> Any:
         """Return a writer of a Parquet file, compressed with zstd."""
-        return _import("pyarrow.parquet", f"a {self.kind}").ParquetWriter(sink, schema, **_COMPRESSION)
+        return _import("pyarrow.parquet", f"a {self.kind}").ParquetWriter(sink, schema, **COMPRESSION)
 
     def close_rows(self, output: Any, counts: list[int]) -> None:
         """Complete a file, with the number of ids of each group in its metadata."""

@@ -182,15 +182,11 @@ def check_description(path: Path, fields: Description, **stated: Any) -> None:
         found = getattr(fields, name)
         if expected not in (None, found) and found is not None:
             raise TokenFileError(f"`{described}`: {name} is {found}; expected {expected} for `{path}`: {_ACTIONS[name]}")
-    limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
-    problem = ""
-    if fields.vocab_size > limit:
-        problem = f"at most {limit} for {fields.dtype}"
-    elif fields.vocab_size == 0 and fields.tokens:
-        problem = f"at least 1, because there are {fields.tokens} tokens"
-    if problem:
+    most = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
+    if fields.vocab_size > most or fields.vocab_size == 0 < fields.tokens:
+        expected = f"at most {most} for {fields.dtype}" if fields.vocab_size else f"at least 1 for {fields.tokens} tokens"
         raise TokenFileError(
-            f"`{described}`: vocab_size is {fields.vocab_size}; expected {problem}: encode the text again, or restore the "
+            f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, or restore the "
             "description"
         )
 

@@ -16,14 +16,12 @@ from bpejit.errors import OutputError
 from bpejit.extras import import_extra
 from bpejit.t2t.example_arrays import read_examples
 from bpejit.t2t.record_formats.registry import ByteOutput, RecordFormat, RecordWriter
-from bpejit.tokenfiles.arrow_files import Sink
+from bpejit.tokenfiles.arrow_files import COMPRESSION, Sink
 
 GROUP_IDS = 1 << 20
 """A group of rows ends with the first example after so many ids of all features, or after `GROUP_EXAMPLES`."""
 
 GROUP_EXAMPLES = 1 << 17
-
-_COMPRESSION = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
 
 
 class TfrecordWriter(RecordWriter):
@@ -82,7 +80,7 @@ class ParquetRecordWriter(RecordWriter):
         columns = [self._arrow.field(name, self._kind, nullable=False) for name in sorted(names, key=str.encode)]
         self._schema = self._arrow.schema(columns)
         self._sink = Sink(file)
-        self._parquet = parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
+        self._parquet = parquet.ParquetWriter(self._sink, self._schema, **COMPRESSION)
         self._rows: list[Any] = []
         self._sizes: list[Array] = []
         self._n_ids = self._n_rows = 0
