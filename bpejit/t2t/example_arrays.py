@@ -19,7 +19,7 @@ from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.t2t import record_reading
 from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
 from bpejit.kernels.t2t.record_writing import FRAME_BYTES, SIZE_BYTES, TAG_1, put_examples
-from bpejit.t2t.tfrecords import crc_tables, find_records, order_records
+from bpejit.t2t.tfrecords import complete_records, crc_tables, order_records
 
 Lists = tuple[Array, Array]
 """The lists of one feature: integers [ids], and `starts` int64 [n + 1]."""
@@ -231,5 +231,5 @@ def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Ar
 def warm_records() -> None:
     """Call the kernels of this module, without protocol buffers, so that `bpejit.warmup` compiles them."""
     data, starts = write_examples({"a": (np.ones(2, np.int64), np.arange(3))})
-    read_examples(data, find_records(data), ["a"])
+    read_examples(data, complete_records(data, data.size)[0], ["a"])
     order_records(data, starts, starts[:0])

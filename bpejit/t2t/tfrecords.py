@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, as_array, starts_of
+from bpejit.arrays import Array, starts_of
 from bpejit.errors import CorpusError, TokenFileError, shorten
 from bpejit.extras import import_extra
 from bpejit.kernels.constants import DONE, TEXT_PADDING
@@ -67,36 +67,8 @@ def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Arra
     return out[: new[-1]], new
 
 
-def find_records(data: Array, *, source: str = "the data", first_byte: int = 0) -> Array:
-    """Return where each record starts and the last one ends, after checking all checksums.
-
-    Parameters
-    ----------
-    data : uint8 [bytes]
-        Complete records.
-    source : str
-        Noun or path for messages.
-    first_byte : int
-        Position of the data in its source, for messages.
-
-    Returns
-    -------
-    int64 [n + 1]
-
-    Raises
-    ------
-    TokenFileError
-        If a checksum is wrong, or the last record is incomplete.
-    """
-    data = as_array(data, np.uint8, "data")
-    starts, status = _scan(data, data.size)
-    if status != DONE:
-        raise _damage(status, source, first_byte + int(starts[-1]), starts.size - 1)
-    return starts
-
-
-def _scan(data: Array, stop: int) -> tuple[Array, int]:
-    """Return the starts of complete records and the end of the last one, and a status of `scan_records`."""
+def complete_records(data: Array, stop: int) -> tuple[Array, int]:
+    """Return where the complete records in `data[:stop]` start and the last one ends, and a status of `scan_records`."""
     starts = np.empty(stop // FRAME_BYTES + 1, np.int64)  # memory that is not written to is not taken from the system
     status = np.zeros(1, np.int64)
     n = record_reading.scan_records(data, stop, crc_tables(), starts, status)
@@ -108,13 +80,6 @@ _FOUND = {
     record_reading.WRONG_LENGTH: "has a wrong checksum of its length",
     record_reading.WRONG_DATA: "has a wrong checksum of its data",
 }
-
-
-def _damage(status: int, source: str, position: int, number: int) -> TokenFileError:
-    return TokenFileError(
-        f"{source}: record {number:,} at byte {position:,} {_FOUND[status]}; expected complete TFRecord data without "
-        "compression: write it again"
-    )
 
 
 def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[Array, Array]]:
@@ -145,10 +110,13 @@ def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Ite
             while True:
                 n_read = file.readinto(buffer[filled : buffer.size - TEXT_PADDING].data)
                 filled += n_read or 0
-                starts, status = _scan(buffer, filled)
+                starts, status = complete_records(buffer, filled)
                 end = int(starts[-1])
                 if status not in (DONE, record_reading.INCOMPLETE) or (not n_read and filled > end):
-                    raise _damage(status, f"`{path}`", first_byte + end, first_record + starts.size - 1)
+                    raise TokenFileError(
+                        f"`{path}`: record {first_record + starts.size - 1:,} at byte {first_byte + end:,} {_FOUND[status]}; "
+                        "expected complete TFRecord data without compression: write it again"
+                    )
                 if end:
                     yield buffer, starts
                 if not n_read:

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from bpejit.errors import CorpusError, TokenFileError
 from bpejit.t2t import example_arrays
 from bpejit.t2t.example_arrays import read_examples, write_examples
-from bpejit.t2t.tfrecords import find_records, order_records, read_record_blocks, read_records
+from bpejit.t2t.tfrecords import order_records, read_record_blocks, read_records
 
 small = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20)
 wide = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5)
@@ -112,7 +112,6 @@ def test_damage_at_each_byte(tmp_path):
     def check(damaged, found):
         path.write_bytes(damaged)
         for read in (
-            lambda: find_records(np.frombuffer(damaged, np.uint8)),
             lambda: list(read_record_blocks(path)),
             lambda: list(read_records(path)),
         ):

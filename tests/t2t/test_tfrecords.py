@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenFileError
 from bpejit.t2t import tfrecords
-from bpejit.t2t.tfrecords import find_records, parse_example, read_records
+from bpejit.t2t.tfrecords import complete_records, parse_example, read_records
 
 reader = pytest.importorskip("tfrecord.reader")
 
@@ -62,7 +62,7 @@ def test_kinds_of_features(tmp_path):
 def test_checksums(data):
     record = frame_record(data)
     assert struct.pack("<I", masked_checksum(data)) == twins.records.masked_crc(data)
-    assert find_records(np.frombuffer(record, np.uint8)).tolist() == [0, len(record)]
+    assert complete_records(np.frombuffer(record, np.uint8), len(record))[0].tolist() == [0, len(record)]
 
 
 @given(integers, integers)
