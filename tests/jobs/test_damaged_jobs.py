@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -179,7 +180,10 @@ def test_changed_input_is_refused(shared: Shared, work: Path, monkeypatch: pytes
     kept = open_store("out/pairs" if name == "data set" else job_files.JOBS[name]["out"], per_input=False).kept()
     assert kept is not None
     change_the_middle(path)
-    with pytest.raises(OutputError, match=r"the text of \d+ finished units? in .* has changed: of the inputs"):
+    changed = (
+        r"the text of \d+ finished units? in .* has changed: of the inputs, `[^`]*" + re.escape(path) + "` was modified last"
+    )
+    with pytest.raises(OutputError, match=changed):
         job_files.run(name, resume=True)
     Path(path).write_bytes(data)
     job_files.run(name, resume=True)
