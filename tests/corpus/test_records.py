@@ -452,6 +452,13 @@ def test_large_records(tmp_path: Path, form: str, chunk_bytes: int) -> None:
     assert bpejit.count(path, max_record=300_000).n_bytes == left + 205_000
 
 
+def test_options_that_decide_about_errors_alone_do_not_change_ids() -> None:
+    never = {"strict", "skip_large_records"}
+    assert not InputOptions(strict=True).that_change_ids().keys() & {*never, "max_record", "keep_columns"}
+    found = InputOptions(skip_large_records=True, max_record=7, keep_columns=("a",)).that_change_ids()
+    assert (found["max_record"], found["keep_columns"], never & found.keys()) == (7, ("a",), set())
+
+
 def test_least_record(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", ["a", "bc"])
     counts = bpejit.count(tmp_path / "a.parquet", max_record=1, skip_large_records=True)
