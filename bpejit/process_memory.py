@@ -67,3 +67,17 @@ def _function_of_libc(name: str, *types: type) -> Callable[..., int] | None:
         return None
     found.argtypes = types
     return found  # type: ignore[no-any-return]
+
+
+def peak_memory() -> tuple[int, int]:
+    """Return the peak resident memory of this process, and of the largest child process that has ended, in bytes.
+
+    Both are 0 where the system does not tell, and the second one if there were no child processes.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0, 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    own, children = (resource.getrusage(who).ru_maxrss * unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own, children

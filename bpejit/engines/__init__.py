@@ -149,20 +149,6 @@ def count_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def peak_memory() -> tuple[int, int]:
-    """Return the peak resident memory of this process, and of the largest child process that has ended, in bytes.
-
-    Both are 0 where the system does not tell, and the second one if there were no child processes.
-    """
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0, 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    own, children = (resource.getrusage(who).ru_maxrss * unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own, children
-
-
 def start_method() -> str:
     """Return the start method of worker processes: `fork` where it is safe, else `spawn`."""
     import multiprocessing  # not at the top: the help of commands needs none of these
@@ -244,9 +230,22 @@ def make_engine(
     return engine
 
 
-def _listed(**more: str) -> str:
-    listed = {**engine_descriptions(), **more}
-    return ", ".join(f"{name} ({text})" if text else name for name, text in listed.items())
+def _engine_option(text: str = "", **more: str) -> Option:
+    """Return the declaration of the option `engine`, with further names and their descriptions."""
+
+    def described() -> str:
+        listed = {**engine_descriptions(), **more}
+        names = ", ".join(f"{name} ({text})" if text else name for name, text in listed.items())
+        return f"How work is distributed, with equal results: auto, {names}."
+
+    return Option(
+        AUTO,
+        f"""How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`.{text} Does not change the
+        result.""",
+        described,
+        choices=lambda: (AUTO, *engine_names(), *more),
+        section="Large corpora",
+    )
 
 
 class ProgressOption(TypedDict, total=False):
@@ -283,33 +282,17 @@ class Workers(TypedDict, total=False):
 class LocalEngine(TypedDict, total=False):
     """An engine on this machine."""
 
-    engine: Annotated[
-        str,
-        Option(
-            AUTO,
-            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.""",
-            lambda: f"How work is distributed, with equal results: auto, {_listed()}.",
-            choices=lambda: (AUTO, *engine_names()),
-            section="Large corpora",
-        ),
-    ]
+    engine: Annotated[str, _engine_option()]
+
+
+_ON_RAY = """ "ray" runs parts of the work on a Ray cluster, as many at a time as `workers`. Merges are learned in this process,
+with "serial" in one thread."""
 
 
 class AnyEngine(TypedDict, total=False):
     """An engine on this machine, or a cluster."""
 
-    engine: Annotated[
-        str,
-        Option(
-            AUTO,
-            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "ray" runs parts of the work on
-            a Ray cluster, as many at a time as `workers`. Merges are learned in this process, with "serial" in one thread. Does
-            not change the result.""",
-            lambda: f"How work is distributed, with equal results: auto, {_listed(**{RAY: 'a Ray cluster'})}.",
-            choices=lambda: (AUTO, *engine_names(), RAY),
-            section="Large corpora",
-        ),
-    ]
+    engine: Annotated[str, _engine_option(_ON_RAY, ray="a Ray cluster")]
     ray_address: Annotated[
         str | None,
         Option(

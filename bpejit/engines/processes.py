@@ -163,40 +163,36 @@ def _describe_end(code: int | None) -> tuple[str, str]:
     code : int, optional
         Exit code as in `multiprocessing`: negative for a signal.
     """
-    again = 'run again, with `engine="threads"` if it happens again'
     if code is None or code >= 0:
-        return f"ended with exit code {code}", again
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        return f"was killed by signal {-code}", again
-    if name == "SIGKILL":
-        advice = 'the system may have run out of memory: use fewer workers (`workers=`) or `engine="threads"`'
-    elif name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        advice = "it was terminated by a user or a job scheduler: run again"
-    else:
-        advice = again
-    return f"was killed by signal {-code} ({name})", advice
+        return f"ended with exit code {code}", _AGAIN
+    name = next((one.name for one in signal.Signals if one == -code), "")
+    return f"was killed by signal {-code}" + (f" ({name})" if name else ""), _ADVICE.get(name, _AGAIN)
+
+
+_AGAIN = 'run again, with `engine="threads"` if it happens again'
+
+_ADVICE = {
+    "SIGKILL": 'the system may have run out of memory: use fewer workers (`workers=`) or `engine="threads"`',
+    **dict.fromkeys(("SIGTERM", "SIGINT", "SIGHUP"), "it was terminated by a user or a job scheduler: run again"),
+}
+"""What to do after a signal has ended a worker."""
+
+
+_LIMITS = {
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit on open files (`ulimit -n`)"),
+    errno.EAGAIN: "raise the limit on processes (`ulimit -u`, or the container limit)",
+}
+"""What to do if no process can be started, by the error."""
 
 
 def _no_more_processes(wanted: int, started: int, error: OSError) -> EngineError:
     """Return the error for worker processes that cannot be started."""
     reason = error.strerror or str(error)
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        limit = "raise the limit on open files (`ulimit -n`)"
-    elif error.errno == errno.EAGAIN:
-        limit = "raise the limit on processes (`ulimit -u`, or the container limit)"
-    else:
-        limit = "free some memory"
+    limit = _LIMITS.get(error.errno or 0, "free some memory")
     return EngineError(
         f"cannot start {wanted} worker processes: {reason} after {started}; expected all of them to start: "
         f'use fewer workers (`workers=`) or `engine="threads"`, or {limit}'
     )
-
-
-def _in_flight(chunk: AnyChunk) -> int:
-    """Return how many chunks a worker has at a time: one if it carries data."""
-    return IN_FLIGHT if getattr(chunk, "data", None) is None else 1
 
 
 class ProcessEngine:
@@ -212,7 +208,10 @@ class ProcessEngine:
             rest = iter(chunks)
             chunk = next(rest, None)
             while chunk is not None or received < sent:
-                while chunk is not None and sent - received < self.workers * _in_flight(chunk):
+                while chunk is not None:
+                    at_a_time = IN_FLIGHT if getattr(chunk, "data", None) is None else 1
+                    if sent - received >= self.workers * at_a_time:
+                        break
                     pool.send(sent % self.workers, chunk)
                     sent += 1
                     chunk = next(rest, None)

@@ -29,7 +29,6 @@ from typing import Any
 from bpejit.engines import count_cpus
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
-from bpejit.jit import listening
 
 CONNECT_SECONDS = 5.0
 """How long the driver waits for the address of a cluster. Ray itself waits a minute, and then ends the process."""
@@ -138,8 +137,8 @@ class RayCluster:
         arguments = (tuple(kernels), list(paths))
         places = [(node["NodeManagerAddress"], node["NodeID"]) for node in self.nodes]
         tasks = [ClusterTask(f"{stage} prepare {address}", function, arguments, number) for address, number in places]
-        # The nodes compile at the same time.
-        listening.leave_out(max((seconds for _, seconds in self.run(tasks)), default=0.0))
+        for _ in self.run(tasks):
+            continue
 
     def run(self, tasks: Sequence[ClusterTask], shared: Any = None) -> Iterator[tuple[int, Any]]:
         """Run tasks, and yield the index and the result of each as it ends.
@@ -175,7 +174,8 @@ class RayCluster:
                     except ray.exceptions.RayTaskError as error:
                         raise EngineError(f"the task `{task.name}` failed: {_last_line(error)}") from error
                     except ray.exceptions.RayError as error:
-                        if task.node is not None and _is_lost(ray, task.node):
+                        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+                        if task.node is not None and task.node not in alive:
                             continue  # the node has left the cluster: its work goes to others
                         deaths[index] += 1
                         if deaths[index] >= MOST_DEATHS:
@@ -232,10 +232,6 @@ def _last_line(error: BaseException) -> str:
     return shorten(f"{type(error).__name__}: {lines[-1]}", 300)[1:-1]
 
 
-def _is_lost(ray: Any, number: str) -> bool:
-    return not any(node["NodeID"] == number and node["Alive"] for node in ray.nodes())
-
-
 def _make_remote(ray: Any) -> Any:
     """Return the function that all tasks run.
 
@@ -290,18 +286,16 @@ def run_task(versions: Mapping[str, str], function: str, shared: bytes, argument
         return "failed", node, f"{shorten(error, 300)}: {traceback.format_exc(limit=-4)}"
 
 
-def prepare_node(shared: None, kernels: Sequence[Callable[[], object]], paths: Sequence[str]) -> float:  # noqa: ARG001
-    """Check that this node sees files, and compile what tasks need; return the seconds."""
+def prepare_node(shared: None, kernels: Sequence[Callable[[], object]], paths: Sequence[str]) -> None:  # noqa: ARG001
+    """Check that this node sees files, and compile what tasks need."""
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110
             raise EngineError(
                 f"node {socket.gethostname()} cannot see `{path}`, which the driver sees; expected storage that all nodes "
                 "share: mount it there under the same path, or use a URL such as s3://"
             )
-    before = listening.compiling_time()
     for call_kernels in kernels:
         call_kernels()
-    return listening.compiling_time() - before
 
 
 @contextmanager
@@ -419,14 +413,11 @@ def _unreachable(address: str, problem: str) -> EngineError:
 @contextmanager
 def _own_signals() -> Iterator[None]:
     """Restore the handler of SIGTERM, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        if before is not None:
+        if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
 
 

@@ -65,12 +65,6 @@ def pausing() -> Iterator[None]:
                 _state.clock = None, paused + time.perf_counter() - since
 
 
-def leave_out(seconds: float) -> None:
-    """Count seconds in which other processes compiled, and this one waited for them, as spent compiling."""
-    with _lock:
-        _state.clock = _state.clock[0], _state.clock[1] + seconds
-
-
 def prepare_with(preparation: Callable[[], None] | None) -> None:
     """Set what this process runs once before it compiles its first kernel, such as compiling all that are needed, or None."""
     _state.preparation = None if preparation is None else (os.getpid(), preparation)

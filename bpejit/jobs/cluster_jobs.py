@@ -10,7 +10,7 @@ from typing import Any
 from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
 from bpejit.engines import remarks
-from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected, describe_cluster
+from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected
 from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Fields, Totals
@@ -31,14 +31,6 @@ def choose_parts(plan: JobPlan, slots: int) -> int:
     begins = sum(bool(unit.starts_document) for unit in plan.units)
     by_size = -(-(plan.size or 0) // PART_BYTES)
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
-
-
-def plan_on_cluster(plan: JobPlan, work: Fields) -> tuple[int, int, str]:
-    """Return how many tasks run at the same time, the number of parts, and what the cluster is. A local one is not started."""
-    plan.check_shared()
-    slots, name = describe_cluster(work["ray_address"], work["workers"])
-    parts = choose_parts(plan, slots)
-    return min(slots, parts), parts, name
 
 
 @contextmanager

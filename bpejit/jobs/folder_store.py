@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
@@ -67,7 +67,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import CompleteParts, JobOutputs, complete_checkpoints
-from bpejit.progress_bar import Progress
+from bpejit.progress_bar import Progress, counted
 from bpejit.storage.files import check_writable, naming_output
 from bpejit.storage.outputs import MANIFEST, InputFiles, creating_folder, job_folder, manifest_path
 
@@ -87,17 +87,17 @@ class Left(NamedTuple):
         The manifest of the unfinished job; None if that is missing or broken.
     kept : int
         The number of finished units, or, at a URL, of parts.
-    finished : str
-        This number in words.
     """
 
     begun: Fields | None
     kept: int
-    finished: str
 
 
 class StoredParts(ABC):
     """The parts of a job where a store keeps them: what stores have in common."""
+
+    keeps: ClassVar[str]
+    """What it keeps of an unfinished job, for messages."""
 
     @property
     @abstractmethod
@@ -167,6 +167,8 @@ class FolderStore(StoredParts):
     out: Path
     per_input: bool
 
+    keeps: ClassVar[str] = "finished unit"
+
     @property
     def name(self) -> str:
         """The path of the output."""
@@ -229,7 +231,7 @@ class FolderStore(StoredParts):
         if not self.folder.exists():
             return None
         kept = sum(self.totals_of(*one).units for one in self.parts())
-        return Left(self.begun() or None, kept, _words(kept))
+        return Left(self.begun() or None, kept)
 
     def wait_for_others(self, patience: float) -> None:
         """Wait until no process holds the lock of a part, and remove the links of an interrupted exchange.
@@ -319,7 +321,7 @@ class FolderStore(StoredParts):
             return None
         kept = self.totals_of(part, parts).units
         if kept and not overwrite:
-            return f"`{folder}` keeps {_words(kept)} of this part"
+            return f"`{folder}` keeps {counted(kept, self.keeps)} of this part"
         remove_folder(folder)
         return None
 
@@ -394,7 +396,3 @@ class FolderStore(StoredParts):
                 folders.enter_context(creating_folder(target))
             exchange(self.folder, pairs, names.existing())
         return finished
-
-
-def _words(count: int) -> str:
-    return f"{count} finished unit{'' if count == 1 else 's'}"

@@ -333,10 +333,9 @@ class GrowingFile:
                 raise OSError(None, f"it has {found} bytes, fewer than the {position + size} of the last checkpoint", str(path))
             file.truncate(position + size)
             file.seek(position)
-            data = file.read(_HASHED_BYTES) if size else b""
-            while data:
+            while size and (data := file.read(_HASHED_BYTES)):
                 with self._hasher.updating(memoryview(data)):
-                    data = file.read(_HASHED_BYTES)
+                    continue
         if size and self.sha256 != sha256:
             self.close()
             raise damaged(path, folder=path.parent)
@@ -360,7 +359,9 @@ class GrowingFile:
         if self._file is None:
             self._file = self.path.open("ab", buffering=0)
         with self._hasher.updating(data):
-            _write_all(self._file, data)
+            done = 0
+            while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
+                done += self._file.write(data[done:])
         self.size += data.nbytes
         if self.size - self._synced >= SYNC_BYTES:
             start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)
@@ -372,12 +373,6 @@ class GrowingFile:
         if file is not None:
             with suppress(OSError):
                 file.close()
-
-
-def _write_all(file: BinaryIO, data: memoryview) -> None:
-    done = 0
-    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
-        done += file.write(data[done:])
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
@@ -406,18 +401,13 @@ def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable
             # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
             write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
             for (file, _), target, link in zip(pairs, targets, links, strict=True):
-                _keep_mode(file, target)
+                with suppress(OSError):  # the permissions of the file that it replaces
+                    file.chmod(target.stat().st_mode & 0o7777)
                 _link(file, link)
             exchange_files(list(zip(links, targets, strict=True)), drop)
     except BaseException:
         remove_links(folder)
         raise
-
-
-def _keep_mode(file: Path, target: Path) -> None:
-    """Give a new file the permissions of the file that it replaces."""
-    with suppress(OSError):
-        file.chmod(target.stat().st_mode & 0o7777)
 
 
 def _link(file: Path, link: Path) -> None:

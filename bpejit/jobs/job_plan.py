@@ -2,9 +2,7 @@
 
 A job *maps* over the units of its input and *combines* what its parts have written. A kind of job, such as encoding, is a
 `JobPlan` (what a part does with its units) and a `JobOutputs` (what becomes of complete parts; `bpejit.jobs.job_records`).
-Everything else is the same for all kinds: a store keeps the parts (`bpejit.jobs.folder_store` has its folder, and the states
-in which a run may find a job), `begin_job` and `last_checkpoint` here decide what happens to what an earlier run left,
-`bpejit.jobs.running` runs and joins parts on this machine, and `bpejit.jobs.cluster_jobs` on a Ray cluster.
+`begin_job` and `last_checkpoint` decide what happens to what an earlier run left.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from bpejit.jobs.job_folder import Fields, Totals
 from bpejit.jobs.job_options import Finished, JobOptions, Part
 from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.url_store import Store, UrlStore
-from bpejit.progress_bar import Progress
+from bpejit.progress_bar import Progress, counted
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote, local_path
 
@@ -258,37 +256,38 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
 def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], patience: float) -> int:
     """Remove what an earlier run left unless the job goes on from there; return the number of parts."""
     options, store, begun = plan.options, plan.store, left.begun
+    has_locks = isinstance(store, FolderStore)
     difference = find_begun_difference(begun, plan.job, options.texts)
-    wanted_parts = parts
+    begun_parts = parts
     if begun is not None and difference is None and begun.get("parts") != parts:
-        if options.part is None and (options.resume or isinstance(store, FolderStore)):
-            wanted_parts = int(begun["parts"])
+        if options.part is None and (options.resume or has_locks):
+            begun_parts = int(begun["parts"])
         else:
             difference = f"it is divided into {begun.get('parts')} parts, and this one into {parts}"
-    remains = f"`{store.folder}` keeps {left.finished} of an unfinished job"
+    remains = f"`{store.folder}` keeps {counted(left.kept, store.keeps)} of an unfinished job"
     if options.part is not None:
         if begun is not None and difference is not None:
             raise OutputError(
                 f"{remains}, but {difference}; expected the same job in all parts: {continuing(begun)}, or remove the folder"
             )
-        kept = None
-        if begun is not None and not options.resume:
-            kept = store.remove_part(*options.part, overwrite=options.overwrite)
+        resumes = begun is None or options.resume
+        kept = None if resumes else store.remove_part(*options.part, overwrite=options.overwrite)
         if kept is not None:
             raise OutputError(_unfinished(kept))
         return parts
     if isinstance(store, FolderStore):
         store.wait_for_others(patience)
-    may_be_at_work = isinstance(store, UrlStore)  # which has no locks
-    if difference is None and (options.resume or (may_be_at_work and not left.kept)):
-        return wanted_parts
-    if difference is None and left.kept and not options.overwrite:
-        raise OutputError(_unfinished(remains))
-    if difference is not None and ((options.resume and left.kept) or may_be_at_work) and not options.overwrite:
-        expected = "expected the same job to resume it:"
-        if may_be_at_work:
-            expected = "expected the same job: wait if it is at work; otherwise"
-        raise OutputError(f"{remains}, but {difference}; {expected} {continuing(begun)}, or start again with `overwrite=True`")
+    if difference is None and (options.resume or not (has_locks or left.kept)):
+        return begun_parts
+    if not options.overwrite:
+        if difference is None and left.kept:
+            raise OutputError(_unfinished(remains))
+        if difference is not None and (not has_locks or (options.resume and left.kept)):
+            what = " to resume it:" if has_locks else ": wait if it is at work; otherwise"
+            raise OutputError(
+                f"{remains}, but {difference}; expected the same job{what} {continuing(begun)}, or start again with "
+                "`overwrite=True`"
+            )
     say(f"removed {store.clear(left)} in `{store.folder}`, which an unfinished run left")
     return parts
 

@@ -138,9 +138,6 @@ def _input_difference(found: Any, wanted: Sequence[Fields]) -> str:
     return f"it has {len(found)} inputs, and this one {len(wanted)}"
 
 
-CHECKPOINT_FORMAT = "bpejit checkpoint"
-
-
 def identify_part(job: Fields, part: int, parts: int, units: Sequence[Any] | None = None) -> Fields:
     """Return what the checkpoint of a part tells of it: the job, the part, its first unit and their number, if known."""
     known = {} if units is None else {"first": units[0].number if units else None, "units": len(units)}
@@ -171,22 +168,20 @@ def checked_checkpoint(found: Fields | None, of: Fields, name: str, folder: str)
     ------
     OutputError
     """
-    if found is None or found.get("format") != CHECKPOINT_FORMAT or found.get("format_version") != FOLDER_VERSION:
+    if found is None:
         raise damaged(name, folder=folder)
     theirs = found["of"]
     for key, value in of.items():
         if theirs.get(key) != value:
-            what = "another job" if key == "job" else f"part {theirs['part']} of {theirs['parts']} ({_units_of(theirs)})"
+            where = "" if theirs["first"] is None else f" from number {theirs['first']} on"
+            other = f"part {theirs['part']} of {theirs['parts']} ({theirs['units']} units{where})"
+            what = "another job" if key == "job" else other
             mine = "this job" if key == "job" else f"part {of['part']} of {of['parts']}"
             raise OutputError(
                 f"`{name}` belongs to {what}, and not to {mine}: files were exchanged, or copied to a wrong folder; expected "
                 f"what a run of this part has written: remove `{folder}`, and run that part again with `resume=True`"
             )
     return found
-
-
-def _units_of(of: Fields) -> str:
-    return f"{of['units']} units" if of["first"] is None else f"{of['units']} units from number {of['first']} on"
 
 
 def complete_checkpoints(folder: Path, begun: Fields) -> list[Fields]:
@@ -275,8 +270,7 @@ class Checkpoints:
             sync_folders([self._manifest.parent])
             self._manifest = None
         sync_paths(changed)
-        kind = {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": self._identify()}
-        write_record(self._path, {**kind, **fields})
+        write_record(self._path, {"of": self._identify(), **fields})
 
     def _wait(self) -> None:
         """Wait until the checkpoint that is being written is on disk; raise OSError if it cannot be written."""

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
@@ -30,7 +30,7 @@ from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, Totals, part_folder, parts_in, read_record, sealed, unsealed
 from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
-from bpejit.progress_bar import Progress
+from bpejit.progress_bar import Progress, counted
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
@@ -63,6 +63,8 @@ class UrlStore(UrlFiles, StoredParts):
 
     url: str
     per_input: bool
+
+    keeps: ClassVar[str] = "finished part"
 
     @property
     def out(self) -> Path:
@@ -119,13 +121,12 @@ class UrlStore(UrlFiles, StoredParts):
         begun = self.begun()
         if begun is None:
             return None
-        kept = len(self.parts())
-        return Left(begun, kept, f"{kept} finished parts")
+        return Left(begun, len(self.parts()))
 
     def clear(self, left: Left) -> str:
         """Remove the folder."""
         self.remove_folder()
-        return left.finished
+        return counted(left.kept, self.keeps)
 
     def remove_empty(self) -> None:
         """Give up the claim of a job, unless finished parts are stored."""

@@ -474,10 +474,6 @@ def test_clock_stands_still_while_kernels_are_compiled(monkeypatch):
     now[0] += 2
     assert listening.working_time() - begun == 3
     assert listening.compiling_time() == 70
-    now[0] += 5
-    listening.leave_out(4)  # of another machine
-    assert listening.working_time() - begun == 4
-    assert listening.compiling_time() == 74
 
 
 def test_preparation_runs_once_and_not_in_a_fork(monkeypatch):

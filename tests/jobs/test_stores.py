@@ -15,7 +15,7 @@ from bpejit.jobs.file_encoding import EncodingOutputs
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import CHECKPOINT, Totals, part_folder, write_record
 from bpejit.jobs.job_plan import find_store, open_store
-from bpejit.jobs.job_records import CHECKPOINT_FORMAT, FOLDER_VERSION, begun_manifest, identify_part
+from bpejit.jobs.job_records import begun_manifest, identify_part
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles import load_format
@@ -46,8 +46,8 @@ def complete_part(store: Store, part: int, parts: int, scratch: Path) -> None:
     folder = part_folder(names.folder, part, parts)
     folder.mkdir(parents=True)
     (folder / "000000.ids").write_bytes(bytes(40))
-    kind = {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": identify_part(JOB, part, parts)}
-    write_record(folder / CHECKPOINT, {**kind, "totals": TOTALS.as_json(), "complete": True})
+    of = identify_part(JOB, part, parts)
+    write_record(folder / CHECKPOINT, {"of": of, "totals": TOTALS.as_json(), "complete": True})
     if isinstance(store, UrlStore):
         store.store_part(names, part, parts)
 
