@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
-from bpejit.engines import remarks
-from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected
+from bpejit.engines.ray_cluster import ClusterTask, RayCluster
 from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
-from bpejit.jobs.job_folder import Fields, Totals
+from bpejit.jobs.job_folder import Totals
 from bpejit.jobs.job_plan import JobPlan
 from bpejit.progress_bar import Progress
 from bpejit.storage.outputs import MANIFEST
@@ -33,25 +29,7 @@ def choose_parts(plan: JobPlan, slots: int) -> int:
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
 
 
-@contextmanager
-def connected_for(plan: JobPlan, work: Fields) -> Iterator[tuple[int, Any, str]]:
-    """Connect to the cluster that runs a whole job.
-
-    Yields
-    ------
-    parts : int
-        The number of parts of a job that is not begun yet.
-    run_parts : RunParts
-    cluster : str
-        What the cluster is, in words.
-    """
-    plan.check_shared()
-    with connected(work["ray_address"], workers=work["workers"]) as cluster:
-        remarks(work["report"])(f"running on {cluster.describe()}")
-        yield choose_parts(plan, cluster.slots), partial(_run_tasks, plan, cluster), cluster.describe()
-
-
-def _run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: Progress) -> Iterator[tuple[int, Totals]]:
+def run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: Progress) -> Iterator[tuple[int, Totals]]:
     """Run the parts of a job that are not complete, as tasks."""
     seen = [absolute_path(path) for path in plan.paths if not is_remote(path)]
     seen = [*seen[:1], *seen[-1:]]

@@ -56,10 +56,15 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
     CorpusError, OutputError, OptionError, EngineError
     """
     if work["engine"] == RAY:
-        from bpejit.jobs.cluster_jobs import connected_for  # not at the top: most jobs run on one machine
+        from bpejit.engines.ray_cluster import connected  # not at the top: most jobs run on one machine
+        from bpejit.jobs.cluster_jobs import choose_parts, run_tasks
 
-        with connected_for(plan, work) as (parts, run_parts, cluster):
-            return replace(begin_and_run(plan, parts, work, run_parts, patience=DRIVER_PATIENCE), cluster=cluster)
+        plan.check_shared()
+        with connected(work["ray_address"], workers=work["workers"]) as cluster:
+            remarks(work["report"])(f"running on {cluster.describe()}")
+            parts = choose_parts(plan, cluster.slots)
+            result = begin_and_run(plan, parts, work, partial(run_tasks, plan, cluster), patience=DRIVER_PATIENCE)
+            return replace(result, cluster=cluster.describe())
     _, parts = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
     return begin_and_run(plan, parts, work)
 
