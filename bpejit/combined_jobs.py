@@ -11,7 +11,7 @@ from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.job_plan import open_store
 from bpejit.progress_bar import Progress
-from bpejit.storage.remote import local_path
+from bpejit.storage.files import local_path
 
 if TYPE_CHECKING:
     from bpejit.t2t.datagen.problems import GenerationReport

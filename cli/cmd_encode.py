@@ -267,7 +267,7 @@ def encode(
             "for one per input"
         )
     from bpejit.corpus.input_paths import list_inputs
-    from bpejit.storage.remote import is_remote, local_path
+    from bpejit.storage.files import is_remote, local_path
     from bpejit.tokenfiles.opening import check_token_outputs, output_format
 
     out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))

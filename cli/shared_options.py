@@ -226,8 +226,8 @@ class TokenizerChoice(NamedTuple):
 
     def check_output(self, out: str, *, overwrite: bool) -> None:
         """Raise an exception if an output is a file of the tokenizer, or exists. The library compares it with the inputs."""
+        from bpejit.storage.files import is_remote
         from bpejit.storage.outputs import check_outputs
-        from bpejit.storage.remote import is_remote
 
         if not is_remote(out):
             check_outputs([out], inputs=self.files(), overwrite=overwrite)

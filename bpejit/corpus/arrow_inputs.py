@@ -31,7 +31,7 @@ from bpejit.corpus.input_streams import InputStream, open_raw
 from bpejit.corpus.kept_columns import find_column, kept_schema, pack_rows
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.sources import Source
-from bpejit.storage.remote import is_remote
+from bpejit.storage.files import is_remote
 
 GROUP_BYTES = 4 << 20
 """Row groups of texts up to this size are read by workers. Larger ones are read in the process that divides the work, batch by

@@ -26,7 +26,7 @@ from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import TEXTS, Source
 from bpejit.extras import import_extra
 from bpejit.splitting import Splitter
-from bpejit.storage.remote import is_remote
+from bpejit.storage.files import is_remote
 from bpejit.utf8 import gather_texts
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from bpejit.arrays import Array, random_numbers
 from bpejit.corpus.input_streams import open_input, read_bytes
 from bpejit.corpus.sources import Source, hash_content
 from bpejit.errors import CorpusError
-from bpejit.storage.remote import find_checksum, is_remote, remote_access
+from bpejit.storage.files import is_remote
+from bpejit.storage.remote import find_checksum, remote_access
 
 SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""

@@ -21,7 +21,8 @@ from bpejit.corpus.input_streams import STANDARD_INPUT, unreadable
 from bpejit.corpus.registry import TEXT, input_format_descriptions
 from bpejit.errors import CorpusError, OptionError
 from bpejit.registry import AUTO
-from bpejit.storage.remote import check_container, is_remote, local_path, remote_access
+from bpejit.storage.files import is_remote, local_path
+from bpejit.storage.remote import check_container, remote_access
 
 File = TypeVar("File", bound=Any)
 """A `bpejit.corpus.sources.Source`."""

@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 from bpejit import arguments
 from bpejit.errors import CorpusError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.remote import RemoteFile, is_remote, remote_access
+from bpejit.storage.files import is_remote
+from bpejit.storage.remote import RemoteFile, remote_access
 
 STANDARD_INPUT = "-"
 

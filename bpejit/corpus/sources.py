@@ -21,7 +21,8 @@ from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.errors import CorpusError, OptionError
 from bpejit.process_memory import collector_paused
-from bpejit.storage.remote import has_ranges, is_remote, remote_errors
+from bpejit.storage.files import is_remote
+from bpejit.storage.remote import has_ranges, remote_errors
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 

@@ -42,7 +42,7 @@ from bpejit.counting.table_streams import merge_streams
 from bpejit.engines import remarks
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, connected
 from bpejit.progress_bar import Progress
-from bpejit.storage.remote import is_remote
+from bpejit.storage.files import is_remote
 
 FAN_IN = 8
 """Runs that a task merges. Each level of the tree reads and writes all runs once."""

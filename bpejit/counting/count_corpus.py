@@ -35,9 +35,9 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_options import parse_shard
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, is_remote, local_path
 from bpejit.storage.outputs import check_outputs, existing_parent
-from bpejit.storage.remote import check_remote_output, is_remote, local_path
+from bpejit.storage.remote import check_remote_output
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -28,9 +28,9 @@ from bpejit.options import takes
 from bpejit.progress_bar import Progress
 from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
-from bpejit.storage.files import read_error, scratch_folder
+from bpejit.storage.files import is_remote, local_path, read_error, scratch_folder
 from bpejit.storage.outputs import check_outputs, existing_parent, opened_output
-from bpejit.storage.remote import check_remote_output, is_remote, local_path, remote_access
+from bpejit.storage.remote import check_remote_output, remote_access
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

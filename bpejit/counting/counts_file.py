@@ -25,8 +25,8 @@ from bpejit.counting.header import CountsHeader
 from bpejit.counting.table_streams import BlockError, even_blocks, read_blocks, read_exactly, read_table, write_stream
 from bpejit.errors import CountsError, shorten
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import StrPath, read_error, replacing
-from bpejit.storage.remote import is_remote, stored_file
+from bpejit.storage.files import StrPath, is_remote, read_error, replacing
+from bpejit.storage.remote import stored_file
 
 MAGIC = b"bpejit counts 1\n"
 

@@ -21,8 +21,8 @@ from bpejit.counting.table_streams import BlockError, merge_streams, read_blocks
 from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
-from bpejit.storage.files import scratch_folder, write_error
-from bpejit.storage.remote import RemoteFile, check_container, is_remote, remote_access, stored_file
+from bpejit.storage.files import is_remote, scratch_folder, write_error
+from bpejit.storage.remote import RemoteFile, check_container, remote_access, stored_file
 
 MOST_RUNS = 64
 """Runs that are merged in one pass. Each takes about a megabyte of memory; more are first merged to fewer."""

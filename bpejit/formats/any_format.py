@@ -28,8 +28,8 @@ from bpejit.model import Model
 from bpejit.registry import AUTO
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
-from bpejit.storage.files import StrPath, parse_json
-from bpejit.storage.remote import check_container, is_remote, remote_access
+from bpejit.storage.files import StrPath, is_remote, parse_json
+from bpejit.storage.remote import check_container, remote_access
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -12,8 +12,8 @@ from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Totals
 from bpejit.jobs.job_plan import JobPlan
 from bpejit.progress_bar import Progress
+from bpejit.storage.files import is_remote
 from bpejit.storage.outputs import MANIFEST
-from bpejit.storage.remote import is_remote
 
 PARTS_PER_SLOT = 4
 """Parts for each processor, so that the last ones to end leave few processors idle."""

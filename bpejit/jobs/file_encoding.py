@@ -40,9 +40,8 @@ from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.process_memory import collector_paused
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, is_remote, local_path
 from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer

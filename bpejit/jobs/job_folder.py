@@ -18,9 +18,8 @@ from typing import Any, BinaryIO
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
 from bpejit.errors import OutputError
 from bpejit.storage.exchange import exchange_files
-from bpejit.storage.files import SYNC_BYTES, file_sha256, naming_output, write_error
+from bpejit.storage.files import SYNC_BYTES, Hasher, file_sha256, naming_output, write_error
 from bpejit.storage.temporary import hidden, is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
-from bpejit.tokenfiles.file_writer import Hasher
 
 Fields = Mapping[str, Any]
 """Named values: the content of a JSON file of a job, or of a field of it, or the checked options of work."""

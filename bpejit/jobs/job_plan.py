@@ -28,8 +28,8 @@ from bpejit.jobs.job_options import Finished, JobOptions, Part
 from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.url_store import Store, UrlStore
 from bpejit.progress_bar import Progress, counted
+from bpejit.storage.files import is_remote, local_path
 from bpejit.storage.outputs import InputFiles
-from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -11,11 +11,13 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
@@ -33,8 +35,20 @@ from bpejit.storage.temporary import (
 
 StrPath = str | os.PathLike[str]
 
+_URL = re.compile(r"(?:[^\W_]|[+-]|::)+://")
+
 SYNC_BYTES = 1 << 21
 """Bytes of an output after which the system starts to write them to disk."""
+
+
+def is_remote(path: StrPath) -> bool:
+    """Return True for a URL such as `s3://bucket/key`."""
+    return _URL.match(os.fspath(path)) is not None
+
+
+def local_path(path: str) -> str:
+    """Return the path in a URL of the scheme `file`, and other paths unchanged."""
+    return path[len("file://") :] if path.startswith("file:///") else path
 
 
 def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file", most: int = -1) -> bytes:
@@ -74,6 +88,36 @@ def file_sha256(path: Path, *, start: int = 0) -> str:
         while size := file.readinto(block):
             digest.update(block[:size])
     return digest.hexdigest()
+
+
+_HASH_ALONGSIDE_BYTES = 1 << 17
+"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
+
+
+class Hasher:
+    """SHA-256 of data, computed by a second thread where that is faster."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    @contextmanager
+    def updating(self, data: memoryview) -> Iterator[None]:
+        """Hash data while the context, which writes them, runs."""
+        thread = Thread(target=self._hash.update, args=(data,), name="bpejit-hash")
+        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
+            with suppress(RuntimeError):  # no thread can be started
+                thread.start()
+        if thread.ident is None:
+            self._hash.update(data)
+        try:
+            yield
+        finally:
+            if thread.ident is not None:
+                thread.join()
+
+    def hexdigest(self) -> str:
+        """Return the hash so far as hexadecimal digits."""
+        return self._hash.hexdigest()
 
 
 def read_error(path: StrPath, cause: OSError, *, error: type[BpejitError], what: str = "file") -> BpejitError:

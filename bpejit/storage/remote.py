@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,9 +15,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.extras import import_extra
-from bpejit.storage.files import StrPath, scratch_folder
-
-_URL = re.compile(r"(?:[^\W_]|[+-]|::)+://")
+from bpejit.storage.files import scratch_folder
 
 _PACKAGES = {"s3": "s3", "s3a": "s3"}
 """The extra of bpejit that installs the package for a kind of URL."""
@@ -30,16 +27,6 @@ _WITH_FOLDERS = {"file", "local", "memory", "sftp", "ssh", "hdfs", "arrow_hdfs",
 
 _CHECKSUMS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c")
 """The fields in which storages describe the content of a file."""
-
-
-def is_remote(path: StrPath) -> bool:
-    """Return True for a URL such as `s3://bucket/key`."""
-    return _URL.match(os.fspath(path)) is not None
-
-
-def local_path(path: str) -> str:
-    """Return the path in a URL of the scheme `file`, and other paths unchanged."""
-    return path[len("file://") :] if path.startswith("file:///") else path
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from bpejit.tokenfiles.description import (
     Dtypes,
     check_description,
     description_path,
+    document_index_path,
     read_description,
     write_description,
 )
@@ -37,7 +38,6 @@ from bpejit.tokenfiles.mapping import (
     MappedTokens,
     Output,
     check_regular,
-    document_index_path,
     map_npy,
     npy_header,
     read_ends,

@@ -85,6 +85,11 @@ def description_path(path: StrPath) -> Path:
     return Path(f"{os.fspath(path)}.json")
 
 
+def document_index_path(path: StrPath) -> Path:
+    """Return the path of the document index of the token file `path`."""
+    return Path(f"{os.fspath(path)}.docs.npy")
+
+
 def write_description(fields: Description) -> bytes:
     """Return the content of a description."""
     other = fields.file_format != BIN_FORMAT or fields.tokenizer_sha256 is None

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -18,39 +16,10 @@ import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.files import StrPath, naming_output, replacing_all
+from bpejit.storage.files import Hasher, StrPath, naming_output, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 from bpejit.tokenfiles.mapping import read_ends
-
-_HASH_ALONGSIDE_BYTES = 1 << 17
-"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
-
-
-class Hasher:
-    """SHA-256 of data, computed by a second thread where that is faster."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    @contextmanager
-    def updating(self, data: memoryview) -> Iterator[None]:
-        """Hash data while the context, which writes them, runs."""
-        thread = Thread(target=self._hash.update, args=(data,), name="bpejit-hash")
-        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
-            with suppress(RuntimeError):  # no thread can be started
-                thread.start()
-        if thread.ident is None:
-            self._hash.update(data)
-        try:
-            yield
-        finally:
-            if thread.ident is not None:
-                thread.join()
-
-    def hexdigest(self) -> str:
-        """Return the hash so far as hexadecimal digits."""
-        return self._hash.hexdigest()
 
 
 class TokenFileWriter:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import OutputFile, StrPath, read_error
-from bpejit.tokenfiles.description import END_DTYPE, Description
+from bpejit.storage.files import OutputFile, read_error
+from bpejit.tokenfiles.description import END_DTYPE, Description, document_index_path
 from bpejit.tokenfiles.readers import BLOCK_TOKENS, TokenReader, from_zero
 
 
@@ -181,11 +181,6 @@ class EndReader:
             if following is None:
                 return np.concatenate(found)
             self._ends = following
-
-
-def document_index_path(path: StrPath) -> Path:
-    """Return the path of the document index of the token file `path`."""
-    return Path(f"{os.fspath(path)}.docs.npy")
 
 
 def read_ends(file: BinaryIO) -> Iterator[Array]:

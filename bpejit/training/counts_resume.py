@@ -16,7 +16,7 @@ from bpejit.counting.counts import Counts
 from bpejit.counting.counts_file import write_counts
 from bpejit.counting.header import CountSettings
 from bpejit.errors import CountsError, shorten
-from bpejit.storage.remote import is_remote
+from bpejit.storage.files import is_remote
 
 _COMPARED = ("bytes", "sha256", "checksum", "read_as", "weight", "max_bytes", "seed")
 """What must be equal in the descriptions of an input (see `describe_inputs`)."""

@@ -16,7 +16,7 @@ from helpers.token_files import END, HASH, byte_tokenizer, write_documents, writ
 from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.mapping import document_index_path
+from bpejit.tokenfiles.description import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
 FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "text")

@@ -11,8 +11,7 @@ from typing import Any, get_args
 
 from bpejit.errors import OptionError, shorten
 from bpejit.extras import import_extra
-from bpejit.storage.files import StrPath, read_file
-from bpejit.storage.remote import is_remote
+from bpejit.storage.files import StrPath, is_remote, read_file
 from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
 from bpejit.t2t.datagen.sample_reading import LABEL, LINES, RECORDS, TABBED, Layout
 from bpejit.t2t.datagen.sample_sources import SampleInputs

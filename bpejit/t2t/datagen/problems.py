@@ -31,9 +31,8 @@ from bpejit.jobs.running import estimate_job, join_parts, run_job
 from bpejit.jobs.url_store import UrlStore
 from bpejit.options import takes
 from bpejit.progress_bar import Progress
-from bpejit.storage.files import StrPath, scratch_folder
+from bpejit.storage.files import StrPath, is_remote, local_path, scratch_folder
 from bpejit.storage.outputs import InputFiles, creating_folder
-from bpejit.storage.remote import is_remote, local_path
 from bpejit.t2t.datagen.generation_job import SHUFFLE_MEMORY, DatasetOutputs, DatasetPlan
 from bpejit.t2t.datagen.problem_declaration import (
     DatasetSplit as DatasetSplit,
