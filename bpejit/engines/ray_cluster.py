@@ -137,8 +137,7 @@ class RayCluster:
         arguments = (tuple(kernels), list(paths))
         places = [(node["NodeManagerAddress"], node["NodeID"]) for node in self.nodes]
         tasks = [ClusterTask(f"{stage} prepare {address}", function, arguments, number) for address, number in places]
-        for _ in self.run(tasks):
-            continue
+        list(self.run(tasks))
 
     def run(self, tasks: Sequence[ClusterTask], shared: Any = None) -> Iterator[tuple[int, Any]]:
         """Run tasks, and yield the index and the result of each as it ends.

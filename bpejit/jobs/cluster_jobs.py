@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
@@ -40,7 +41,7 @@ def run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: P
     missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
-        arguments = (part, parts, plans[part].mine, modified_times(plans[part].paths))
+        arguments = (str(Path.cwd()), part, parts, plans[part].mine, modified_times(plans[part].paths))
         tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task", arguments))
     warned: set[str] = set()
     for index, (totals, messages) in cluster.run(tasks, plan.shared()):

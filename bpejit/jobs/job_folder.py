@@ -358,9 +358,7 @@ class GrowingFile:
         if self._file is None:
             self._file = self.path.open("ab", buffering=0)
         with self._hasher.updating(data):
-            done = 0
-            while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
-                done += self._file.write(data[done:])
+            _write_all(self._file, data)
         self.size += data.nbytes
         if self.size - self._synced >= SYNC_BYTES:
             start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)
@@ -372,6 +370,12 @@ class GrowingFile:
         if file is not None:
             with suppress(OSError):
                 file.close()
+
+
+def _write_all(file: BinaryIO, data: memoryview) -> None:
+    done = 0
+    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
+        done += file.write(data[done:])
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:

@@ -146,15 +146,15 @@ class JobOptions:
     command: str
 
 
-def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> Part | None:
+def parse_shard(shard: Any, environment: Mapping[str, str] = os.environ) -> Part | None:
     """Return index and number of parts for I/N or `auto`; None for None.
 
     Parameters
     ----------
     shard : str or tuple of int, optional
         I/N with I from 0 to N - 1, or `auto` for the variables of Slurm's job arrays or of torchrun.
-    environment : mapping, optional
-        Replaces `os.environ`.
+    environment : mapping
+        Where `auto` looks.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> Par
         shard = "/".join(map(str, shard))
     shard = arguments.string("shard", shard)
     if shard == "auto":
-        return _part_of_environment(os.environ if environment is None else environment)
+        return _part_of_environment(environment)
     found = _SHARD.fullmatch(shard)
     if found is None or int(found[1]) >= int(found[2]):
         raise OptionError(f"shard is {shorten(shard)}; expected I/N with I from 0 to N - 1, such as 0/16, or auto: correct it")

@@ -7,11 +7,10 @@ A job *maps* over the units of its input and *combines* what its parts have writ
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -95,8 +94,6 @@ class JobPlan(ABC):
         All units, and those of the part that this process works on.
     store : Store
         Where the outputs appear, and the parts are until then. At a URL, the paths in `names` are placeholders.
-    home : str
-        For tasks on a cluster, the folder of the driver, to which relative paths refer.
     """
 
     names: JobOutputs
@@ -105,7 +102,6 @@ class JobPlan(ABC):
     units: Sequence[Any]
     mine: Sequence[Any]
     store: Store
-    home: str = field(default="", kw_only=True)
 
     stage: ClassVar[str]
     """The command, for the names of tasks on a cluster."""
@@ -196,7 +192,7 @@ class JobPlan(ABC):
 
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
-        return replace(self, units=range(len(self.units)), mine=(), home=os.getcwd())  # noqa: PTH109
+        return replace(self, units=range(len(self.units)), mine=())
 
 
 def slice_units(units: Sequence[Any], chosen: Part | None) -> list[Any]:

@@ -425,11 +425,12 @@ def join_parts(out: str, names_of: NamesOf, *, overwrite: bool, report: Progress
 
 
 def run_part_task(
-    shared: JobPlan, part: int, parts: int, units: list[Any], times: dict[str, int | None]
+    shared: JobPlan, home: str, part: int, parts: int, units: list[Any], times: dict[str, int | None]
 ) -> tuple[Totals, set[str]]:
     """Work on a part of a job: a task. It goes on from the part's last checkpoint.
 
-    The inputs must have the modification times that they have on the driver: a node may have an old copy.
+    Relative paths refer to `home`. The inputs must have the modification times that they have on the driver: a node may have an
+    old copy.
 
     Returns
     -------
@@ -438,7 +439,7 @@ def run_part_task(
         Warnings, for the driver to give.
     """
     with suppress(OSError):  # it may be missing if all paths are absolute
-        os.chdir(shared.home)
+        os.chdir(home)
     check_times(times)
     plan = shared.part(part, parts, units)
     with warnings.catch_warnings(record=True) as caught:
