@@ -43,13 +43,10 @@ SEAL = "record_sha256"
 """The field of a JSON file of a job with the hash of the others."""
 
 _LEAST_PATIENCE = 0.2
-"""Seconds to try to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds."""
-
-_ATTEMPTS = 20
-"""Number of attempts to remove a folder in which another process creates files."""
+"""Seconds to try to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds, and to
+remove a folder in which another process creates files."""
 
 _ATTEMPT_SECONDS = 0.01
-"""Time between two attempts."""
 
 _HASHED_BYTES = 1 << 20
 
@@ -130,10 +127,9 @@ def read_record(path: Path) -> Fields | None:
 
     The hash of its fields is compared, if it has one (see `sealed`).
     """
-    try:
+    with suppress(OSError):
         return unsealed(path.read_bytes())
-    except OSError:
-        return None
+    return None
 
 
 def sealed(fields: Fields) -> bytes:
@@ -276,7 +272,8 @@ def remove_folder(folder: Path) -> int:
         If something cannot be removed.
     """
     size = 0
-    for attempt in range(1, _ATTEMPTS + 1):
+    until = time.monotonic() + _LEAST_PATIENCE
+    while True:
         try:
             # Not `shutil.rmtree`, which takes several file descriptors.
             for parent, folders, names in os.walk(folder, topdown=False):
@@ -288,15 +285,14 @@ def remove_folder(folder: Path) -> int:
         except FileNotFoundError:
             pass
         except OSError as cause:
-            if cause.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS:
+            if cause.errno != errno.ENOTEMPTY or time.monotonic() >= until:
                 raise OutputError(
                     f"cannot remove `{folder}`, which an earlier run left: {cause.strerror or cause}; expected a folder that "
                     "can be written to: remove it yourself"
                 ) from cause
         if not folder.exists():
-            break
+            return size
         time.sleep(_ATTEMPT_SECONDS)
-    return size
 
 
 class GrowingFile:

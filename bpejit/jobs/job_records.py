@@ -154,11 +154,9 @@ def read_checkpoint(folder: Path, of: Fields) -> Fields | None:
         If it is damaged, or belongs to another part or another job than `of` tells.
     """
     path = folder / CHECKPOINT
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    return checked_checkpoint(unsealed(data, strict=True), of, str(path), str(folder))
+    return checked_checkpoint(unsealed(path.read_bytes(), strict=True), of, str(path), str(folder))
 
 
 def checked_checkpoint(found: Fields | None, of: Fields, name: str, folder: str) -> Fields:

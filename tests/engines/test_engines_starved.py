@@ -21,7 +21,6 @@ from helpers.cli import COMMAND, ENVIRONMENT
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes
 from bpejit.errors import EngineError
-from bpejit.tokenfiles import file_writer
 from bpejit.tokenfiles.array_files import BinFormat
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
@@ -115,7 +114,7 @@ def test_without_threads(no_threads, way):
 
 
 def test_token_file_is_written_without_threads(no_threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_writer, "_HASH_ALONGSIDE_BYTES", 1)
+    monkeypatch.setattr("bpejit.storage.files._HASH_ALONGSIDE_BYTES", 1)
     ids = np.arange(1000, dtype=np.uint16)
     files = []
     for name in ("with.bin", "without.bin"):
