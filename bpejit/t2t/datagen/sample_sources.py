@@ -156,10 +156,11 @@ def stream_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
         yield SampleChunk(partial(read_lines_in_memory, layout, blocks, sources[0].path, first), n_read, blocks)
         waiting = [lines[count:] for lines in waiting]
         first, n_read = first + count, 0
-    longer = next((source for source, lines in zip(sources, waiting, strict=True) if lines), None)
-    if longer is not None:
-        short = next(source for source, lines in zip(sources, waiting, strict=True) if not lines)
-        raise ends_early(short.path, longer.path, first - 1)
+    for source, stream, lines in zip(sources, streams, waiting, strict=True):
+        if lines:
+            short = sources[waiting.index([])]
+            total = first - 1 + len(lines) + sum(len(some) for some, _ in stream)
+            raise ends_early(short.path, source.path, first - 1, total)
 
 
 def _stream_lines(source: Source, chunk_bytes: int) -> Iterator[tuple[list[bytes], int]]:
@@ -170,13 +171,12 @@ def _stream_lines(source: Source, chunk_bytes: int) -> Iterator[tuple[list[bytes
             yield lines_of(chunk.data), chunk.n_read
 
 
-def ends_early(short: str, longer: str, found: int, total: int | None = None) -> CorpusError:
+def ends_early(short: str, longer: str, found: int, total: int) -> CorpusError:
     """Return the error for a side of pairs that ends before the other one."""
-    more = f"and `{longer}` has {total:,} of them" if total is not None else f"and `{longer}` goes on"
     last = f"ends after line {found:,}" if found else "is empty"
     return CorpusError(
-        f"`{short}` {last}, {more}; expected as many in both, since line n of one belongs to line n of the other: compare the "
-        "files, and complete the shorter one"
+        f"`{short}` {last}, and `{longer}` has {total:,} of them; expected as many in both, since line n of one belongs to "
+        "line n of the other: compare the files, and complete the shorter one"
     )
 
 

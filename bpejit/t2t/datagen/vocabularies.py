@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,9 +28,9 @@ from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
 from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling
 from bpejit.t2t.datagen.sample_reading import LABEL, LINES, all_skipped, lines_of
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
+from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, plan_inputs, stream_chunks
 from bpejit.t2t.example_arrays import Lists
-from bpejit.t2t.subword_files import Sampler, build_vocabulary, line_blocks, sample_lines
+from bpejit.t2t.subword_files import Sampler, build_vocabulary, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID, RESERVED_TOKENS, TokenTextEncoder, unknown_label
 from bpejit.training.train import train_from_iterator
@@ -259,24 +260,13 @@ def _sample_inputs(inputs: SampleInputs, features: list[str]) -> Iterator[tuple[
     for sources in inputs.sources():
         if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
             if len(sources) > 1 and any(source.is_stream for source in sources):
-                _compare_lines(sources)  # the lines of other files are counted before
+                deque(stream_chunks(inputs.layout, sources), 0)  # raises if one has fewer lines, as plans do for other files
             for name, source in zip(inputs.layout.names, sources, strict=True):
                 if name in features:
                     for lines, n_read in sample_lines(source, inputs.file_byte_budget):
                         yield lines_of(lines), n_read
         else:
             yield from _sample_chunks(sources, inputs, features)
-
-
-def _compare_lines(sources: tuple[Source, ...]) -> None:
-    """Raise CorpusError if the files of a pair have different numbers of lines."""
-    found = []
-    for source in sources:
-        counts = (block.count(b"\n") + (not block.endswith(b"\n")) for block in line_blocks(source))
-        found.append(sum(counts))
-    short, longer = (found.index(count) for count in (min(found), max(found)))
-    if found[short] < found[longer]:
-        raise ends_early(sources[short].path, sources[longer].path, found[short], total=found[longer])
 
 
 def _sample_chunks(sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]) -> Iterator[tuple[list[bytes], int]]:
