@@ -13,7 +13,6 @@ import numpy as np
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.storage.files import StrPath
 from bpejit.t2t.datagen.sample_reading import LABEL, Layout, SampleChunk, read_texts
-from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.text_encoders import unknown_label
 
 
@@ -86,6 +85,9 @@ class Problem:
 
     max_subtoken_length: int | None = 200
     """Subtokens of a vocabulary that is built have fewer characters than this."""
+
+    file_byte_budget: float = 1_000_000
+    """Size of the sample of each input for a vocabulary that is built; this attribute is not in the published class."""
 
     packed_length: int | None = None
     """Length of examples that several short ones are packed into; None to leave them alone."""
@@ -171,8 +173,8 @@ class Problem:
             for name in features:
                 yield text_of(sample, name, self, number)
 
-    def inputs_of(self, split: str) -> SampleInputs | None:  # noqa: ARG002
-        """Return the inputs of a split if its samples are in files; this method is not in the published class."""
+    def inputs_of(self, split: str) -> Layout | None:  # noqa: ARG002
+        """Return layout and inputs of a split if its samples are in files; this method is not in the published class."""
         return None
 
     @property

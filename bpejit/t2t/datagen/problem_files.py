@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +15,6 @@ from bpejit.extras import import_extra
 from bpejit.storage.files import StrPath, is_remote, read_file
 from bpejit.t2t.datagen.problem_declaration import FILE_NAMES, VOCAB_TYPES, Problem
 from bpejit.t2t.datagen.sample_reading import LABEL, LINES, RECORDS, TABBED, Layout
-from bpejit.t2t.datagen.sample_sources import SampleInputs
 from bpejit.t2t.text_encoders import vocabulary_lines
 
 TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
@@ -89,7 +89,7 @@ class FileProblem(Problem):
         vars(self).update((key, value) for key, value in self._settings.items() if key in Problem.__annotations__)
         if self.packed_length is not None and self.kind == TEXT2CLASS:
             raise OptionError(f"{where}: packed_length is {self.packed_length}; expected none with class labels: leave it out")
-        self._inputs: dict[str, SampleInputs | None] = {}
+        self._inputs: dict[str, Layout | None] = {}
         self.dataset_splits = self._read_splits()
 
     @property
@@ -112,7 +112,7 @@ class FileProblem(Problem):
         key = f"{feature}_vocab_filename" if feature else "vocab_filename"
         return str(self._settings.get(key) or super().vocab_filename_of(feature))
 
-    def inputs_of(self, split: str) -> SampleInputs | None:
+    def inputs_of(self, split: str) -> Layout | None:
         """Return the inputs of a split, or None if the samples of another one are divided."""
         return self._inputs[split]
 
@@ -144,7 +144,7 @@ class FileProblem(Problem):
             )
         return splits
 
-    def _read_inputs(self, one: Mapping[str, Any], where: str) -> SampleInputs | None:
+    def _read_inputs(self, one: Mapping[str, Any], where: str) -> Layout | None:
         names = _FEATURES[self.kind]
         fields = [f"{name}_field" for name in names]
         known = fields if "records" in one else []
@@ -166,8 +166,7 @@ class FileProblem(Problem):
         elif sorted(forms) == sorted(names):
             layout, forms = Layout(names, LINES), list(names)
         if layout is not None:
-            paths = tuple(self._paths(one[form], one.get("archive")) for form in forms)
-            return SampleInputs(layout, paths, int(self._settings.get("file_byte_budget", SampleInputs.file_byte_budget)))
+            return replace(layout, paths=tuple(self._paths(one[form], one.get("archive")) for form in forms))
         expected = " and ".join(f"`{name}`" for name in names)
         others = "`records`" if len(names) == 1 else "`tabbed`, or `records`"
         raise OptionError(

@@ -42,7 +42,7 @@ from bpejit.t2t.datagen.problem_declaration import (
 )
 from bpejit.t2t.datagen.problem_files import FileProblem, read_settings
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
-from bpejit.t2t.datagen.sample_sources import SampleUnit, plan_inputs
+from bpejit.t2t.datagen.sample_sources import SampleUnit, find_inputs, plan_inputs
 from bpejit.t2t.datagen.vocabularies import fetch_vocabularies, find_vocabularies, store_vocabularies, vocabulary_names
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
@@ -313,7 +313,7 @@ def _plan(
             chunks = partial(generated_chunks, layout, problem, split, str(folder), str(scratch))
             units.append(SampleUnit(len(units), index, chunks, None))
             continue
-        sources = inputs.sources()
+        sources = find_inputs(inputs)
         read += [source for some in sources for source in some]
         pipes = [source.path for source in read if source.size is None]
         if pipes:
@@ -321,7 +321,7 @@ def _plan(
                 f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a "
                 "file first"
             )
-        layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
+        layout = replace(inputs, paths=(), strict=strict, chunk_bytes=chunk_bytes)
         units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
     labels = problem.class_labels("")
     job = {

@@ -51,6 +51,8 @@ class Layout:
         `LINES`, `TABBED` or `RECORDS`.
     fields : tuple of str
         The field of each feature, for `RECORDS`.
+    paths : tuple of list of str
+        The inputs of each feature, or one list of inputs that contain all features; empty for samples in memory.
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
     chunk_bytes : int
@@ -60,6 +62,7 @@ class Layout:
     names: tuple[str, ...]
     form: str = LINES
     fields: tuple[str, ...] = ()
+    paths: tuple[list[str], ...] = ()
     strict: bool = False
     chunk_bytes: int = CHUNK_BYTES
 

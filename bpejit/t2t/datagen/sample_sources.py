@@ -44,47 +44,29 @@ Chunks = Callable[[], Iterator[SampleChunk]]
 """Yields the chunks of a unit, in order: one of the functions below with its arguments, which can be pickled."""
 
 
-@dataclass(frozen=True)
-class SampleInputs:
-    """The inputs of a split.
+def find_inputs(layout: Layout) -> list[tuple[Source, ...]]:
+    """Return the sources of adjacent samples: one for each feature, or one that contains all features.
 
-    Parameters
-    ----------
-    layout : Layout
-    paths : tuple of list of str
-        The inputs of each feature, or one list of inputs that contain all features.
-    file_byte_budget : int
-        Size of the sample of each input for building a vocabulary; by default the published one.
+    Raises
+    ------
+    CorpusError
+        If an input cannot be read or has another format, or the features have different numbers of inputs.
     """
-
-    layout: Layout
-    paths: tuple[list[str], ...]
-    file_byte_budget: int = 1_000_000
-
-    def sources(self) -> list[tuple[Source, ...]]:
-        """Return the sources of adjacent samples: one for each feature, or one that contains all features.
-
-        Raises
-        ------
-        CorpusError
-            If an input cannot be read or has another format, or the features have different numbers of inputs.
-        """
-        layout = self.layout
-        found = [find_sources(paths, Contents(strip_bom=True)) for paths in self.paths]
-        if len({len(some) for some in found}) > 1:
-            counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
-            raise CorpusError(
-                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
-                "missing ones"
-            )
-        wanted, expected, key, other = _EXPECTED[layout.form]
-        wrong = next((source for some in found for source in some if source.input_format != wanted), None)
-        if wrong is not None:
-            raise CorpusError(
-                f"the input `{wrong.path}` has the format {wrong.input_format}; expected {expected} for {key}: name it in "
-                f"{other} instead, or convert it"
-            )
-        return list(zip(*found, strict=True))
+    found = [find_sources(paths, Contents(strip_bom=True)) for paths in layout.paths]
+    if len({len(some) for some in found}) > 1:
+        counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
+        raise CorpusError(
+            f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
+            "missing ones"
+        )
+    wanted, expected, key, other = _EXPECTED[layout.form]
+    wrong = next((source for some in found for source in some if source.input_format != wanted), None)
+    if wrong is not None:
+        raise CorpusError(
+            f"the input `{wrong.path}` has the format {wrong.input_format}; expected {expected} for {key}: name it in {other} "
+            "instead, or convert it"
+        )
+    return list(zip(*found, strict=True))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ import numpy as np
 
 from bpejit.arrays import Array, lengths_of, starts_of
 from bpejit.corpus.blocks import NOTHING_SKIPPED, ChunkReader
-from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, shorten
@@ -27,8 +26,8 @@ from bpejit.jobs.url_store import UrlStore
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import file_sha256
 from bpejit.t2t.datagen.problem_declaration import DatasetSplit, Problem, VocabType, calling
-from bpejit.t2t.datagen.sample_reading import LABEL, LINES, all_skipped, lines_of
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, plan_inputs, stream_chunks
+from bpejit.t2t.datagen.sample_reading import LABEL, LINES, Layout, all_skipped, lines_of
+from bpejit.t2t.datagen.sample_sources import SampleChunker, find_inputs, plan_inputs, stream_chunks
 from bpejit.t2t.example_arrays import Lists
 from bpejit.t2t.subword_files import Sampler, build_vocabulary, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
@@ -229,7 +228,8 @@ def _texts_for_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_di
     if inputs is not None:
         done = 0
         report("sample", 0, None, "bytes")
-        for texts, n_read in _sample_inputs(inputs, [feature] if feature else list(problem.text_features)):
+        features = [feature] if feature else list(problem.text_features)
+        for texts, n_read in _sample_inputs(inputs, features, int(problem.file_byte_budget)):
             done += n_read
             report("sample", done, None, "bytes")
             yield from texts
@@ -245,32 +245,34 @@ def _texts_for_vocabulary(problem: Problem, feature: str, data_dir: Path, tmp_di
             yield text.encode("utf-8", "surrogateescape")
 
 
-def _training_inputs(problem: Problem) -> SampleInputs | None:
+def _training_inputs(problem: Problem) -> Layout | None:
     """Return the inputs of the training set, or of the first split, if the samples are in files."""
     splits = sorted((one["split"] for one in problem.dataset_splits), key=lambda split: split != DatasetSplit.TRAIN)
     return next(filter(None, map(problem.inputs_of, splits)), None)
 
 
-def _sample_inputs(inputs: SampleInputs, features: list[str]) -> Iterator[tuple[list[bytes], int]]:
+def _sample_inputs(layout: Layout, features: list[str], budget: int) -> Iterator[tuple[list[bytes], int]]:
     """Yield an even sample of the texts of each input, in lists, each with the number of bytes read for it.
 
     The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
     feature is taken, with n from the size of all of them.
     """
-    for sources in inputs.sources():
-        if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
+    for sources in find_inputs(layout):
+        if layout.form == LINES:
             if len(sources) > 1 and any(source.is_stream for source in sources):
-                deque(stream_chunks(inputs.layout, sources), 0)  # raises if one has fewer lines, as plans do for other files
-            for name, source in zip(inputs.layout.names, sources, strict=True):
+                deque(stream_chunks(layout, sources), 0)  # raises if one has fewer lines, as plans do for other files
+            for name, source in zip(layout.names, sources, strict=True):
                 if name in features:
-                    for lines, n_read in sample_lines(source, inputs.file_byte_budget):
+                    for lines, n_read in sample_lines(source, budget):
                         yield lines_of(lines), n_read
         else:
-            yield from _sample_chunks(sources, inputs, features)
+            yield from _sample_chunks(sources, layout, features, budget)
 
 
-def _sample_chunks(sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]) -> Iterator[tuple[list[bytes], int]]:
-    units = plan_inputs([sources], inputs.layout, 0, 0, 1 << 62)
+def _sample_chunks(
+    sources: tuple[Source, ...], layout: Layout, features: list[str], budget: int
+) -> Iterator[tuple[list[bytes], int]]:
+    units = plan_inputs([sources], layout, 0, 0, 1 << 62)
     reader = ChunkReader()
     sizes = dict.fromkeys(features, 0)
     skipped = NOTHING_SKIPPED
@@ -282,7 +284,7 @@ def _sample_chunks(sources: tuple[Source, ...], inputs: SampleInputs, features: 
             sizes[name] += sum(map(len, texts)) + len(texts)
     if skipped and not any(sizes.values()):
         raise all_skipped(skipped)
-    samplers = {name: Sampler(size, inputs.file_byte_budget) for name, size in sizes.items()}
+    samplers = {name: Sampler(size, budget) for name, size in sizes.items()}
     for chunk in SampleChunker().chunks(units):
         block = chunk.read(reader)
         taken: list[bytes] = []
