@@ -25,8 +25,6 @@ from bpejit.storage.temporary import sync_folders
 _STANDARD_OUTPUT_NAMES = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """If standard output is redirected to a file, the devices refer to that file, which must not be replaced."""
 
-_FileId = tuple[int, int]
-
 JOB_FOLDER = ".bpejit-job"
 """The name of the folder of an unfinished job, or, beside a single output, its end."""
 
@@ -68,9 +66,9 @@ class InputFiles:
         self.paths = paths
 
     @cached_property
-    def ids(self) -> dict[_FileId, str]:
+    def ids(self) -> dict[tuple[int, int], str]:
         """The inputs that are regular files, by device and inode."""
-        found: dict[_FileId, str] = {}
+        found: dict[tuple[int, int], str] = {}
         for path in self.paths:
             try:
                 name = os.fspath(path)

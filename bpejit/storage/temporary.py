@@ -20,7 +20,6 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -129,8 +128,7 @@ def taken(path: Path, *, shared: bool = False) -> Iterator[bool | None]:
     try:
         state = None
         with suppress(OSError):
-            if stat.S_IFMT(os.fstat(descriptor).st_mode) in (stat.S_IFREG, stat.S_IFDIR):
-                state = try_lock(descriptor, shared=shared)
+            state = try_lock(descriptor, shared=shared)
         yield None if state and not is_linked(descriptor) else state
     finally:
         os.close(descriptor)

@@ -122,9 +122,8 @@ def read_description(path: StrPath) -> Description | None:
     recover_description(described, error=TokenFileError)
     if not described.exists():
         return None
-    fields = parse_json(
-        read_file(described, error=TokenFileError, what="description of a token file"), described, error=TokenFileError
-    )
+    data = read_file(described, error=TokenFileError, what="description of a token file")
+    fields = parse_json(data, described, error=TokenFileError)
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         found = shorten(fields.get("format") if isinstance(fields, dict) else fields)
         raise TokenFileError(

@@ -56,20 +56,15 @@ class TextFormat(TokenFileFormat):
 
     def read(self, path: Path, fields: Description | None, dtype: str | None) -> MappedTokens:  # noqa: ARG002
         """Return an open token file, whose ids are read into memory."""
-        ids: list[Array] = [np.empty(0, DTYPES[_DTYPE])]
-        ends: list[Array] = [np.empty(0, np.int64)]
-        done = 0
         try:
             with path.open("rb") as file:
-                for block, some in _numbers(file, str(path)):
-                    ids.append(block)
-                    ends.append(some + done)
-                    done += block.size
+                blocks = list(_numbers(file, str(path)))
         except OSError as cause:
             raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-        joined = np.concatenate(ids)
-        joined.flags.writeable = False
-        return MappedTokens(path, joined, fields, Borders(path, joined.size, np.concatenate(ends)))
+        ids = np.concatenate([np.empty(0, DTYPES[_DTYPE]), *(block for block, _ in blocks)])
+        ids.flags.writeable = False
+        ends = np.concatenate([np.empty(0, np.int64), *(some for _, some in blocks)])
+        return MappedTokens(path, ids, fields, Borders(path, ids.size, ends))
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TokenStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
@@ -81,22 +76,23 @@ class TextFormat(TokenFileFormat):
 
 
 def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
-    """Yield the ids of a file in blocks, each with the ends of the lines that end in it."""
+    """Yield the ids of a file in blocks, each with the ends of the lines that end in it, as positions in all ids."""
     rest = b""
     line = 1
+    done = 0
     ended = True
-    while data := file.read(_BYTES):
+    while data := file.read(_BYTES) or (b"\n" if rest or not ended else b""):  # the end of the last line may be missing
         data = rest + data
-        if len(rest) > _BYTES:  # no number is that long
-            _parse(data, name, line)
         cut = max(data.rfind(b" "), data.rfind(b"\n")) + 1
+        if len(rest) > _BYTES:  # no number is that long
+            cut = len(data)
         rest = data[cut:]
         if cut:
-            yield _parse(data[:cut], name, line)
+            ids, ends = _parse(data[:cut], name, line)
+            yield ids, ends + done
+            done += ids.size
             line += data.count(b"\n", 0, cut)
             ended = data[cut - 1 : cut] == b"\n"
-    if rest or not ended:
-        yield _parse(rest + b"\n", name, line)
 
 
 def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
