@@ -44,7 +44,7 @@ from bpejit.storage.files import StrPath, is_remote, local_path
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs, token_writer
+from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs
 
 ASIDE = "-val"
 """What the names of files with the documents that are set aside end in, before the number of a shard and the suffix."""
@@ -367,8 +367,9 @@ def _encode_to_stream(
     tokens = DocumentTokens(options.files["prepend"], options.files["append"])
     totals = Totals()
     watch = CarriageReturns.of(model)
-    with token_writer(
-        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
+    form = load_format(format)
+    with form.writer(
+        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite
     ) as writer:
         for chunk in _encoded_chunks("encode", encoder, sources, totals, writer.dtype.name, work):
             if watch is not None:

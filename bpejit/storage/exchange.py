@@ -211,10 +211,7 @@ def _settle(entries: list[Entry], others: list[Entry], journal: Path) -> None:
             for path in (entry.staged for entry in entries if entry.staged is not None):
                 remove(path)
     elif states == {"new"}:
-        for entry in entries[:-1]:
-            _replace(entry)
-        sync_folders([journal.parent])
-        staged.replace(target)
+        _apply(entries)
         _finish(entries, others, journal)
     else:
         raise OutputError(

@@ -24,7 +24,8 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, opened_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
-from bpejit.tokenfiles.opening import check_token_outputs, output_format, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles import load_format as load_token_format
+from bpejit.tokenfiles.opening import check_token_outputs, output_format, read_tokens, token_inputs
 from bpejit.tokenfiles.readers import TokenPaths, TokenSource
 
 BLOCK_BYTES = 4 << 20
@@ -350,9 +351,8 @@ def encode_file(
     total = _text_bytes(sources)
     lines = done = 0
     progress("encode", 0, total, "bytes")
-    with token_writer(
-        out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite, format=format
-    ) as writer:
+    form = load_token_format(format)
+    with form.writer(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite) as writer:
         for source in sources:
             for block in line_blocks(source, contents):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):

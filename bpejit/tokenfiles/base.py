@@ -61,7 +61,8 @@ class TokenFileFormat:
     dtypes : mapping of str to np.dtype
         The dtypes that it stores, in the order in which `auto` tries them, each little-endian.
     own_columns : tuple of str
-        The names of the columns of its files, if these have rows; then its writers take `pack` and `columns`.
+        The names of the columns of its files, if these have rows. Its writers then take `pack`, the number of ids of each row,
+        and `columns`, the rows of further columns.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     writer_type : type
@@ -89,7 +90,7 @@ class TokenFileFormat:
     streams: ClassVar[bool] = False
 
     def writer(self, path: StrPath | BinaryIO, *, dtype: str = "auto", vocab_size: int, **options: Any) -> TokenFileWriter:
-        """Return a writer, to which some formats give more options (see `token_writer`).
+        """Return a writer; formats with rows have more options (see `own_columns`).
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from bpejit.progress_bar import Progress
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs, token_writer
+from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs
 from bpejit.tokenfiles.readers import TokenPaths, TokenReader
 
 
@@ -123,15 +123,14 @@ def convert_tokens(
         vocab_size = 1 + max((int(block.max()) for block in tokens.blocks()), default=-1)
     if pack is None and load_format(format).own_columns:
         _name_lost_columns(tokens)
-    writer = token_writer(
+    writer = load_format(format).writer(
         out,
         dtype=dtype,
         vocab_size=vocab_size,
         tokenizer_sha256=tokens.tokenizer_sha256,
         overwrite=overwrite,
         document_index=has_borders and out != "-",
-        pack=pack,
-        format=format,
+        **({} if pack is None else {"pack": pack}),
     )
     done = 0
     report("convert", done, len(tokens), "tokens")

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from bpejit import arguments
 from bpejit.arrays import Array
@@ -21,10 +21,6 @@ from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, is_devic
 from bpejit.tokenfiles import DEFAULT_FORMAT, format_names, load_format
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.readers import JoinedTokens, TokenPaths, TokenReader, TokenSource
-
-if TYPE_CHECKING:
-    from bpejit.storage.arrow_columns import ColumnRows
-    from bpejit.tokenfiles.file_writer import TokenFileWriter
 
 STANDARD_INPUT = "-"
 
@@ -193,24 +189,6 @@ def read_tokens(
     if str(path) == STANDARD_INPUT:
         return format_of(STANDARD_INPUT, format).open_stream(sys.stdin.buffer, dtype=dtype)
     return open_tokens(path, dtype=dtype, format=format, **expected)
-
-
-def token_writer(
-    path: StrPath | BinaryIO,
-    *,
-    pack: int | None = None,
-    columns: ColumnRows | None = None,
-    format: str = DEFAULT_FORMAT,  # noqa: A002
-    **options: Any,
-) -> TokenFileWriter:
-    """Return the writer of a token file; other parameters and the errors are the same as for `TokenFileFormat.writer`.
-
-    `pack` is the number of ids of each row, and `columns` has the rows of further columns, for formats that have rows.
-    """
-    check_rows(format, pack)
-    of_rows = {"pack": pack, "columns": columns}
-    options |= {name: value for name, value in of_rows.items() if value is not None}
-    return load_format(format).writer(path, **options)
 
 
 def check_rows(format: str, pack: int | None, columns: Sequence[str] = ()) -> None:  # noqa: A002

@@ -17,7 +17,7 @@ from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.description import document_index_path
-from bpejit.tokenfiles.opening import open_tokens, token_writer
+from bpejit.tokenfiles.opening import open_tokens
 
 FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "text")
 
@@ -26,7 +26,7 @@ FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "t
 def test_wrong_ends(tmp_path: Path, ends: list[Any]) -> None:
     with (
         pytest.raises(ValueError, match="the ends of documents"),
-        token_writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, document_index=True) as writer,
+        load_format("bin").writer(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, document_index=True) as writer,
     ):
         writer.write(np.array([1, 2, 3]), ends=np.array(ends))
     assert list(tmp_path.iterdir()) == []

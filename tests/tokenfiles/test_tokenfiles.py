@@ -19,11 +19,11 @@ from hypothesis import given, strategies as st
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles import format_names
+from bpejit.tokenfiles import format_names, load_format
 from bpejit.tokenfiles.array_files import BinFormat
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.description import DTYPES, description_path
-from bpejit.tokenfiles.opening import open_tokens, token_writer
+from bpejit.tokenfiles.opening import open_tokens
 
 HASH = "a" * 64
 
@@ -212,12 +212,12 @@ import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles.opening import token_writer
-options = {"format": sys.argv[2], "vocab_size": 1000, "tokenizer_sha256": "b" * 64, "overwrite": True}
+from bpejit.tokenfiles import load_format
+options = {"vocab_size": 1000, "tokenizer_sha256": "b" * 64, "overwrite": True}
 written = 0
 numbers = np.random.default_rng(0)
 try:
-    with token_writer(sys.argv[1], **options) as writer:
+    with load_format(sys.argv[2]).writer(sys.argv[1], **options) as writer:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         for _ in range(1000):
             writer.write(numbers.integers(0, 1000, 1000), ends=np.array([500, 1000]))
@@ -232,7 +232,7 @@ except OutputError as error:
     "name", ["bin", *(pytest.param(name, marks=pytest.mark.slow) for name in format_names() if name != "bin")]
 )
 def test_full_disk(tmp_path: Path, name: str) -> None:
-    with token_writer(tmp_path / "t", format=name, vocab_size=1000, tokenizer_sha256=HASH) as writer:
+    with load_format(name).writer(tmp_path / "t", vocab_size=1000, tokenizer_sha256=HASH) as writer:
         writer.write(np.array([1, 2]))
     before = content(tmp_path)
     run = subprocess.run(
