@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -73,66 +73,50 @@ def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: 
     )
 
 
-@dataclass(frozen=True)
-class StoredColumns:
-    """The rows of a complete job, from all its parts.
+def open_columns(folder: Path, folders: Sequence[Path], names: Sequence[str]) -> Callable[[SpoolRecord, int], ColumnRows]:
+    """Return a function that returns the rows of the documents of a spool, whose types follow from all rows of the job.
+
+    Its second argument is the number of the first of these documents in its output.
 
     Parameters
     ----------
-    starts : dict of (int, bool) to list of (Path, int)
-        For each output, and the documents that are set aside of it, the files that have its rows, in the order of the parts,
-        and the positions of its first item in them.
-    known : pyarrow.Schema
-        The types of all rows together.
+    folder : Path
+        Of the job.
+    folders : list of Path
+        Of the parts.
+    names : list of str
+        Of the columns.
+
+    Raises
+    ------
+    CorpusError, OSError
     """
+    try:
+        schema = read_schema((folder / SCHEMA).read_bytes())
+    except FileNotFoundError:
+        schema = None
+    # For each output and its side, the files that have its rows, and the positions of its first item in them.
+    starts: defaultdict[tuple[int, bool], list[tuple[Path, int]]] = defaultdict(list)
+    for part in folders:
+        for aside in (False, True):
+            path = columns_path(part, aside)
+            last = -1
+            for position, output, batch in stored_rows(path):
+                if output != last:
+                    starts[output, aside].append((path, position))
+                    last = output
+                schema = merge_schemas(schema, batch.schema)
+    known = json_schema(names) if schema is None else schema
+    final = final_schema(known)
 
-    starts: Mapping[tuple[int, bool], Sequence[tuple[Path, int]]]
-    known: Any
-
-    @classmethod
-    def of(cls, folder: Path, folders: Sequence[Path], names: Sequence[str]) -> StoredColumns:
-        """Return the rows of a job, whose types follow from all of them.
-
-        Parameters
-        ----------
-        folder : Path
-            Of the job.
-        folders : list of Path
-            Of the parts.
-        names : list of str
-            Of the columns.
-
-        Raises
-        ------
-        CorpusError, OSError
-        """
-        try:
-            schema = read_schema((folder / SCHEMA).read_bytes())
-        except FileNotFoundError:
-            schema = None
-        starts: dict[tuple[int, bool], list[tuple[Path, int]]] = {}
-        for part in folders:
-            for aside in (False, True):
-                path = columns_path(part, aside)
-                last = -1
-                for position, output, batch in stored_rows(path):
-                    if output != last:
-                        starts.setdefault((output, aside), []).append((path, position))
-                        last = output
-                    schema = merge_schemas(schema, batch.schema)
-        return cls(starts, json_schema(names) if schema is None else schema)
-
-    def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
-        """Return the rows of the documents of a spool, the first of which has the number `start` in its output."""
-        final = final_schema(self.known)
-        return ColumnRows(final, self._batches(record, start, final))
-
-    def _batches(self, record: SpoolRecord, start: int, final: Any) -> Iterator[Any]:
-        for path, position in self.starts.get((record.output, record.aside), ()):
+    def batches(record: SpoolRecord, start: int) -> Iterator[Any]:
+        for path, position in starts.get((record.output, record.aside), ()):
             for _, _, batch in takewhile(lambda item: item[1] == record.output, stored_rows(path, position)):
                 if start < batch.num_rows:
-                    yield final_batch(batch.slice(start), self.known, final)
+                    yield final_batch(batch.slice(start), known, final)
                 start = max(start - batch.num_rows, 0)
+
+    return lambda record, start: ColumnRows(final, batches(record, start))
 
 
 class FinalFiles:
@@ -265,14 +249,14 @@ class FinalFiles:
     def _write_files(self, records: Sequence[SpoolRecord]) -> None:
         """Write the files of spools, in several threads."""
         form, names = self.names.format, self._job.get("keep_columns")
-        columns = StoredColumns.of(self._folder, self._places, names) if names else None
+        columns = open_columns(self._folder, self._places, names) if names else None
         if isinstance(form, MappedFormat):
             threads = _FLUSHED
             tasks = [partial(self._adopt, form, record) for record in records]
         else:
             threads = min(count_cpus(), _THREADS) if sum(record.tokens for record in records) > BLOCK_TOKENS else 1
             firsts = zip(records, _first_rows(records), strict=True)
-            rows = [None if columns is None else columns.rows(*found) for found in firsts]
+            rows = [None if columns is None else columns(*found) for found in firsts]
             tasks = [partial(self._copy, *one) for one in zip(records, rows, strict=True)]
         rest = iter(tasks)
 
