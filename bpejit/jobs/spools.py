@@ -86,10 +86,7 @@ class Spool:
     folder : Path
     record : SpoolRecord
         That of a checkpoint, up to which the files are kept, or of a new spool.
-    dtype : np.dtype
-        Little-endian.
-    has_ends : bool
-        Whether to write the ends of documents.
+    options : SinkOptions
     in_document : bool
         Whether the ids that follow continue a document.
 
@@ -107,16 +104,14 @@ class Spool:
         If the content of a file is not that of the record.
     """
 
-    def __init__(
-        self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, in_document: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, record: SpoolRecord, options: SinkOptions, *, in_document: bool = False) -> None:
         self.record = replace(record, ids_sha256=None, ends_sha256=None)
-        self.dtype = dtype
+        self.dtype = options.dtype
         self.in_document = in_document
-        size = record.tokens * dtype.itemsize
+        size = record.tokens * self.dtype.itemsize
         self._ids = GrowingFile(ids_path(folder, record.number), size, record.ids_sha256, position=record.position)
         size = record.documents * END_DTYPE.itemsize
-        self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256) if has_ends else None
+        self._ends = GrowingFile(ends_path(folder, record.number), size, record.ends_sha256) if options.has_ends else None
         self.files = [file for file in (self._ids, self._ends) if file is not None]
 
     def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
@@ -201,6 +196,7 @@ class SinkOptions(NamedTuple):
     Parameters
     ----------
     dtype : np.dtype
+        Little-endian.
     has_ends : bool
         Whether the ends of documents are written.
     sides : tuple of bool
@@ -251,16 +247,12 @@ class SpoolSink:
         self._closed = GrowingFile(folder / CLOSED, known["closed_bytes"], known["closed_sha256"])
         for fields in known["open"]:
             record = SpoolRecord(**fields["spool"])
-            self._open[record.aside] = self._new_spool(record, in_document=fields["in_document"])
+            self._open[record.aside] = Spool(folder, record, options, in_document=fields["in_document"])
 
     @property
     def closed_sha256(self) -> str:
         """The hash of the records of complete spools."""
         return self._closed.sha256
-
-    def _new_spool(self, record: SpoolRecord, *, in_document: bool) -> Spool:
-        options = self._options
-        return Spool(self._folder, record, options.dtype, has_ends=options.has_ends, in_document=in_document)
 
     def begin_output(self, output: int) -> None:
         """Set the output of the next blocks; the spools of an earlier one are completed.
@@ -278,7 +270,7 @@ class SpoolSink:
 
     def _begin_shard(self, side: bool, shard: int, *, in_document: bool = False) -> None:
         record = SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
-        self._open[side] = self._new_spool(record, in_document=in_document)
+        self._open[side] = Spool(self._folder, record, self._options, in_document=in_document)
         self._next += 1
 
     def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
