@@ -346,7 +346,7 @@ class JobReport:
     stages : dict of str to float
         Where the time went, in seconds: `plan`, `encode` (waiting for results), `write` and `finish`.
     peak_memory, worker_memory : int
-        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown.
+        Peak resident memory of this process, and of the largest worker, in bytes; 0 if unknown, as after a run on a cluster.
     parts : int
         Parts of the job.
     cluster : str
