@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -73,10 +73,12 @@ def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: 
     )
 
 
-def open_columns(folder: Path, folders: Sequence[Path], names: Sequence[str]) -> Callable[[SpoolRecord, int], ColumnRows]:
-    """Return a function that returns the rows of the documents of a spool, whose types follow from all rows of the job.
+def column_rows(
+    folder: Path, folders: Sequence[Path], names: Sequence[str], records: Sequence[SpoolRecord]
+) -> list[ColumnRows]:
+    """Return the rows of the documents of each spool of a job, whose types follow from all rows.
 
-    Its second argument is the number of the first of these documents in its output.
+    A document that continues in the next shard belongs to both.
 
     Parameters
     ----------
@@ -86,6 +88,8 @@ def open_columns(folder: Path, folders: Sequence[Path], names: Sequence[str]) ->
         Of the parts.
     names : list of str
         Of the columns.
+    records : list of SpoolRecord
+        Of all spools, in the order of outputs and shards.
 
     Raises
     ------
@@ -116,7 +120,13 @@ def open_columns(folder: Path, folders: Sequence[Path], names: Sequence[str]) ->
                     yield final_batch(batch.slice(start), known, final)
                 start = max(start - batch.num_rows, 0)
 
-    return lambda record, start: ColumnRows(final, batches(record, start))
+    found = []
+    following: defaultdict[tuple[int, bool], int] = defaultdict(int)
+    for record in records:
+        place = record.output, record.aside
+        found.append(ColumnRows(final, batches(record, following[place])))
+        following[place] += record.documents - int(record.continues)
+    return found
 
 
 class FinalFiles:
@@ -249,14 +259,14 @@ class FinalFiles:
     def _write_files(self, records: Sequence[SpoolRecord]) -> None:
         """Write the files of spools, in several threads."""
         form, names = self.names.format, self._job.get("keep_columns")
-        columns = open_columns(self._folder, self._places, names) if names else None
         if isinstance(form, MappedFormat):
             threads = _FLUSHED
             tasks = [partial(self._adopt, form, record) for record in records]
         else:
             threads = min(count_cpus(), _THREADS) if sum(record.tokens for record in records) > BLOCK_TOKENS else 1
-            firsts = zip(records, _first_rows(records), strict=True)
-            rows = [None if columns is None else columns(*found) for found in firsts]
+            rows: list[Any] = [None] * len(records)
+            if names:
+                rows = column_rows(self._folder, self._places, names, records)
             tasks = [partial(self._copy, *one) for one in zip(records, rows, strict=True)]
         rest = iter(tasks)
 
@@ -327,17 +337,3 @@ class FinalFiles:
         with source.open("r+b", buffering=0) as file:
             file.write(header)
             sync_file(file.fileno())
-
-
-def _first_rows(records: Sequence[SpoolRecord]) -> list[int]:
-    """Return the number of the first row of each spool in its output, for all spools in order.
-
-    A document that continues in the next shard belongs to both.
-    """
-    found = []
-    following: dict[tuple[int, bool], int] = {}
-    for record in records:
-        start = following.get((record.output, record.aside), 0)
-        found.append(start)
-        following[record.output, record.aside] = start + record.documents - int(record.continues)
-    return found
