@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
@@ -96,8 +96,10 @@ class Left(NamedTuple):
 class StoredParts(ABC):
     """The parts of a job where a store keeps them: what stores have in common."""
 
-    keeps: ClassVar[str]
-    """What it keeps of an unfinished job, for messages."""
+    @staticmethod
+    @abstractmethod
+    def words_for(kept: int) -> str:
+        """Return in words how many units, or parts, are kept of an unfinished job."""
 
     @property
     @abstractmethod
@@ -167,7 +169,10 @@ class FolderStore(StoredParts):
     out: Path
     per_input: bool
 
-    keeps: ClassVar[str] = "finished unit"
+    @staticmethod
+    def words_for(kept: int) -> str:
+        """Return in words how many units are kept."""
+        return counted(kept, "finished unit")
 
     @property
     def name(self) -> str:
@@ -321,7 +326,7 @@ class FolderStore(StoredParts):
             return None
         kept = self.totals_of(part, parts).units
         if kept and not overwrite:
-            return f"`{folder}` keeps {counted(kept, self.keeps)} of this part"
+            return f"`{folder}` keeps {self.words_for(kept)} of this part"
         remove_folder(folder)
         return None
 

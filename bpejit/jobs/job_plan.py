@@ -26,7 +26,7 @@ from bpejit.jobs.job_folder import Fields, Totals
 from bpejit.jobs.job_options import Finished, JobOptions, Part
 from bpejit.jobs.job_records import JobOutputs, begun_manifest, find_begun_difference, identify_part, read_checkpoint
 from bpejit.jobs.url_store import Store, UrlStore
-from bpejit.progress_bar import Progress, counted
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import is_remote, local_path
 from bpejit.storage.outputs import InputFiles
 
@@ -260,7 +260,7 @@ def _go_on(plan: JobPlan, left: Left, parts: int, say: Callable[[str], None], pa
             begun_parts = int(begun["parts"])
         else:
             difference = f"it is divided into {begun.get('parts')} parts, and this one into {parts}"
-    remains = f"`{store.folder}` keeps {counted(left.kept, store.keeps)} of an unfinished job"
+    remains = f"`{store.folder}` keeps {store.words_for(left.kept)} of an unfinished job"
     if options.part is not None:
         if begun is not None and difference is not None:
             raise OutputError(

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
@@ -30,7 +30,7 @@ from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, Totals, part_folder, parts_in, read_record, sealed, unsealed
 from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
-from bpejit.progress_bar import Progress, counted
+from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import JOB_FOLDER, MANIFEST, InputFiles, folder_beside, manifest_path
 from bpejit.storage.remote import UrlFiles, check_container, make_parent
@@ -64,7 +64,10 @@ class UrlStore(UrlFiles, StoredParts):
     url: str
     per_input: bool
 
-    keeps: ClassVar[str] = "finished part"
+    @staticmethod
+    def words_for(kept: int) -> str:
+        """Return in words how many parts are kept."""
+        return f"{kept} finished parts"
 
     @property
     def out(self) -> Path:
@@ -126,7 +129,7 @@ class UrlStore(UrlFiles, StoredParts):
     def clear(self, left: Left) -> str:
         """Remove the folder."""
         self.remove_folder()
-        return counted(left.kept, self.keeps)
+        return self.words_for(left.kept)
 
     def remove_empty(self) -> None:
         """Give up the claim of a job, unless finished parts are stored."""

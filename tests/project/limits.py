@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_110,
-    "package lines of code": 42_642,
-    "package tokens": 418_411,
+    "package lines": 70_090,
+    "package lines of code": 42_637,
+    "package tokens": 418_259,
     "tokens in a line of code": 9.82,
     "package modules": 315,
     "cli lines": 4_158,
