@@ -89,7 +89,7 @@ def journal_path(description: Path) -> Path:
 
 
 def exchange_files(files: list[tuple[Path, Path]], removed: list[Path]) -> None:
-    """Rename complete files to their final names, all or none.
+    """Rename complete files to their final names, all or none. A single file is renamed at once, without a journal.
 
     Parameters
     ----------
@@ -97,8 +97,6 @@ def exchange_files(files: list[tuple[Path, Path]], removed: list[Path]) -> None:
         Hidden and final path of each new file, without symbolic links. The last is the description.
     removed : list of Path
         Files to remove in the same exchange.
-
-    A single file is renamed at once.
 
     Raises
     ------

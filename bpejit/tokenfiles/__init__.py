@@ -4,7 +4,7 @@ A format is a class with the interface of `bpejit.tokenfiles.base.TokenFileForma
 class, and add its location to the table below, or call `register` from outside the package. `encode_files`,
 `decode_file`, `open_tokens` and the commands then accept its name.
 
-`opening` opens a file for reading and writing, and chooses the format to write. `base` has templates of formats, and `readers`
+`opening` opens files, and chooses the format to write. `base` has templates of formats, and `readers`
 what opens files. Most map one array of ids (with `mapping`), and are in `array_files`; `arrow_files` has rows, and
 `text_files` lines.
 

@@ -4,7 +4,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_090,
+    "package lines": 70_088,
     "package lines of code": 42_637,
     "package tokens": 418_259,
     "tokens in a line of code": 9.82,
