@@ -45,8 +45,8 @@ FORMAT = "bpejit job"
 
 FORMAT_VERSION = 1
 
-FOLDER_VERSION = 3
-"""Version of the folder of an unfinished job: 2 has hashes; 3 has one file of columns for all outputs."""
+FOLDER_VERSION = 4
+"""Version of the folder of an unfinished job; since version 4, spools stay until the job is complete."""
 
 
 def begun_manifest(job: Fields, parts: int) -> dict[str, Any]:
