@@ -67,12 +67,15 @@ class ClusterTask:
         Can be pickled.
     node : str, optional
         The id of the node that has to run it.
+    progress : callable
+        Returns how much is done, as the driver sees it. Workers that die without progress end the job.
     """
 
     name: str
     function: str
     arguments: tuple[Any, ...]
     node: str | None = None
+    progress: Callable[[], object] = lambda: None
 
 
 class RayCluster:
@@ -156,6 +159,7 @@ class RayCluster:
         ray = self._ray
         shared_ref = ray.put(pickle.dumps(shared))
         deaths: Counter[int] = Counter()
+        reached: dict[int, object] = {}
         waiting = deque(range(len(tasks)))
         running: dict[Any, int] = {}
         most = max(QUEUED, 4 * self.slots) if self._workers is None else self.slots
@@ -176,7 +180,8 @@ class RayCluster:
                         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
                         if task.node is not None and task.node not in alive:
                             continue  # the node has left the cluster: its work goes to others
-                        deaths[index] += 1
+                        before, reached[index] = reached.get(index), task.progress()
+                        deaths[index] = deaths[index] + 1 if reached[index] == before else 1
                         if deaths[index] >= MOST_DEATHS:
                             raise EngineError(
                                 f"the workers of the task `{task.name}` died {MOST_DEATHS} times without progress, the last "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from bpejit.corpus.fingerprints import modified_times
@@ -12,6 +13,7 @@ from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
 from bpejit.jobs.job_folder import Totals
 from bpejit.jobs.job_plan import JobPlan
+from bpejit.jobs.url_store import Store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import is_remote
 from bpejit.storage.outputs import MANIFEST
@@ -42,10 +44,15 @@ def run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: P
     tasks = []
     for part in missing:
         arguments = (str(Path.cwd()), part, parts, plans[part].mine, modified_times(plans[part].paths))
-        tasks.append(ClusterTask(f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task", arguments))
+        name, function = f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task"
+        tasks.append(ClusterTask(name, function, arguments, progress=partial(_units_kept, plan.store, part, parts)))
     warned: set[str] = set()
     for index, (totals, messages) in cluster.run(tasks, plan.shared()):
         for message in sorted(messages - warned):
             warn_user(message)
         warned |= messages
         yield missing[index], totals
+
+
+def _units_kept(store: Store, part: int, parts: int) -> int:
+    return store.kept_parts(parts)[part].units

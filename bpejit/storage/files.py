@@ -401,10 +401,13 @@ def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
 
         parent = Path(tempfile.gettempdir())
     remove_leftovers(parent)
+    descriptor = None
     while True:
         folder = hidden(parent / name, "scratch")
         with naming_output(folder, always=True):
             folder.mkdir(mode=0o700)
+            if not LOCKS:  # Windows opens no folders
+                break
             with suppress(FileNotFoundError):  # another run removed the new folder as a leftover
                 descriptor = os.open(folder, os.O_RDONLY)
                 lock(descriptor)
@@ -415,4 +418,5 @@ def scratch_folder(parent: Path | None, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)

@@ -242,6 +242,10 @@ def test_tasks_that_fail(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch)
     with ray_cluster.connected(None) as connection:
         with pytest.raises(EngineError, match=r"the workers of the task `a name` died 4 times without progress"):
             list(connection.run([ClusterTask("a name", "helpers.cluster:die", ())]))
+        reached = iter([1, 2, 3, 3, 3, 3])
+        with pytest.raises(EngineError, match="died 4 times without progress"):
+            list(connection.run([ClusterTask("c", "helpers.cluster:die", (), progress=lambda: next(reached))]))
+        assert list(reached) == []
         with pytest.raises(OutputError, match=r"No space left on device.*\(in the task `b` on node .+\)"):
             list(connection.run([ClusterTask("b", "helpers.cluster:fill_disk", ())]))
         with pytest.raises(EngineError, match=r"cannot see `/no/such/folder`, which the driver sees; expected storage"):
