@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     )
     from bpejit.counting.count_corpus import count as count, plan_count as plan_count
     from bpejit.counting.counts import Counts as Counts, merge_counts as merge_counts
-    from bpejit.encoding.cache_budget import (
-        get_encoding_cache_budget as get_encoding_cache_budget,
-        set_encoding_cache_budget as set_encoding_cache_budget,
-    )
     from bpejit.inspection.comparison import (
         Comparison as Comparison,
         Report as Report,
@@ -50,6 +46,10 @@ if TYPE_CHECKING:
     from bpejit.inspection.corpus_stats import Stats as Stats, stats as stats
     from bpejit.inspection.token_rows import split as split
     from bpejit.model import Model as Model
+    from bpejit.process_memory import (
+        get_encoding_cache_budget as get_encoding_cache_budget,
+        set_encoding_cache_budget as set_encoding_cache_budget,
+    )
     from bpejit.t2t.datagen.problems import generate_data as generate_data
     from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
     from bpejit.tokenfiles.opening import open_tokens as open_tokens
@@ -77,7 +77,7 @@ _MODULES = {
         "bpejit.compat.acceleration": ("accelerate", "acceleration_report", "patch_transformers", "unpatch_transformers"),
         "bpejit.counting.counts": ("Counts", "merge_counts"),
         "bpejit.t2t.datagen.problems": ("generate_data",),
-        "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
+        "bpejit.process_memory": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
         "bpejit.inspection.comparison": ("Comparison", "Report", "compare", "report"),
         "bpejit.inspection.corpus_stats": ("Stats", "stats"),
         "bpejit.inspection.token_rows": ("split",),

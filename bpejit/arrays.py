@@ -6,9 +6,7 @@ fixed dtype, so that each kernel is compiled for one signature only.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,11 +20,6 @@ from bpejit.kernels.common.integer_lists import lists_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 
 Array = npt.NDArray[Any]
-
-HUGE_PAGE_BYTES = 2 << 20
-
-_MAPPED_BYTES, _RETAINED_BYTES = 1 << 20, 31 << 20
-"""Sizes of blocks between which glibc maps them, but can be made to retain them."""
 
 
 def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
@@ -49,64 +42,6 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
         source = source.astype(wanted)
     array = np.ascontiguousarray(source)
     return array if array.flags.writeable else array.copy()
-
-
-def huge_page_zeros(size: int, dtype: npt.DTypeLike) -> Array:
-    """Return an array of zeros for a hash table, on huge pages if it has at least 2 MiB and the system grants them.
-
-    A table that is read at random from pages of 4 KiB misses the processor's cache of page addresses at most reads: later
-    passes over English took 1.2 times as long with slots of 8 MiB. NumPy requests huge pages for large arrays, but those that
-    malloc maps begin 16 bytes after the start of a page, so the first and the last huge page would be incomplete. So the
-    memory is mapped here. It is returned to the system when the array is freed, and glibc does not begin to retain blocks of
-    its size.
-    """
-    wanted = np.dtype(dtype)
-    n_bytes = size * wanted.itemsize
-    if n_bytes < HUGE_PAGE_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):  # which only Linux has
-        return np.zeros(size, dtype=wanted)
-    try:
-        memory = mmap.mmap(-1, n_bytes + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"cannot allocate {n_bytes} bytes for a table: {error.strerror}") from error
-    with suppress(OSError):  # a kernel without huge pages
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    # The bytes around the array are never touched.
-    block: Array = np.frombuffer(memory, np.uint8)
-    begin = -block.ctypes.data % HUGE_PAGE_BYTES
-    return block[begin : begin + n_bytes].view(wanted)
-
-
-def touch_pages(array: Array) -> Array:
-    """Write each page of an array of zeros, and return the array.
-
-    Use it for tables that kernels fill at random while other threads run. Linux maps a shared page of zeros where memory is
-    first read, and replaces it when it is written, for which it interrupts the processors of all threads of the process.
-    """
-    array.view(np.uint8)[:: mmap.PAGESIZE] = 0
-    return array
-
-
-def retained_empty(size: int, dtype: npt.DTypeLike) -> Array:
-    """Return an array without initial values, in memory that stays in the process when the array is freed.
-
-    Touching new memory took 12% to 15% of a pass over five megabytes of Chinese. The result may be shrunk before it is freed.
-    """
-    wanted = np.dtype(dtype)
-    if size * wanted.itemsize <= _RETAINED_BYTES:
-        retain_freed(size * wanted.itemsize)
-    return np.empty(size, dtype=wanted)
-
-
-def retain_freed(n_bytes: int) -> None:
-    """Let the allocator retain about `n_bytes` that are freed, and at most 64 MB, for the next objects and arrays.
-
-    glibc maps a large block and unmaps it when it is freed, and returns the end of its heap to the system when that is free, so
-    the next result is in new pages again. It stops mapping blocks up to the size of the largest one that was freed, of at most
-    32 MiB, and retains twice as much at the end of the heap. The pages of the block that is freed here are never touched. Other
-    allocators do not mind.
-    """
-    if n_bytes >= _MAPPED_BYTES:
-        np.empty(min(n_bytes, _RETAINED_BYTES), dtype=np.uint8)
 
 
 def distinct(values: Array) -> Array:
@@ -132,13 +67,12 @@ def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, in
     return text, source.size
 
 
-def check_chunk(n_bytes: int) -> None:
-    """Raise CorpusError if a chunk of `n_bytes` is too long for the positions of the kernels."""
-    if n_bytes > MAX_TEXT_BYTES:
-        raise CorpusError(
-            f"{n_bytes} bytes of text have no position where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
-            "put special tokens between the documents, or choose another split pattern"
-        )
+def too_long(n_bytes: int) -> CorpusError:
+    """Return the error for a chunk of more than MAX_TEXT_BYTES, which is too long for the positions of the kernels."""
+    return CorpusError(
+        f"{n_bytes} bytes of text have no position where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+        "put special tokens between the documents, or choose another split pattern"
+    )
 
 
 def lengths_of(values: Collection[Sized]) -> Array:

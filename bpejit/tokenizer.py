@@ -31,10 +31,9 @@ from bpejit.formats.any_format import load_model
 from bpejit.jobs.job_options import OutputOptions
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.model import Model
-from bpejit.options import chosen, takes
+from bpejit.options import AUTO, chosen, takes
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
-from bpejit.registry import AUTO
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenfiles import load_format
@@ -907,7 +906,7 @@ class Tokenizer:
         from bpejit.corpus.contents import Contents
         from bpejit.jobs.file_encoding import encode_files
         from bpejit.jobs.job_options import check_job_options, check_token
-        from bpejit.tokenfiles.opening import output_format
+        from bpejit.tokenfiles import output_format
 
         passed = locals() | options
         work = checked_work(options)

@@ -268,7 +268,7 @@ def encode(
         )
     from bpejit.corpus.input_paths import list_inputs
     from bpejit.storage.files import is_remote, local_path
-    from bpejit.tokenfiles.opening import check_token_outputs, output_format
+    from bpejit.tokenfiles import check_token_outputs, output_format
 
     out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))
     target = str(out if out_dir is None else out_dir)

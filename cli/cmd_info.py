@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import BpejitError, TokenizerFormatError, shorten
-from bpejit.registry import AUTO
+from bpejit.options import AUTO
 
 from . import shared_options as shared
 from .command_types import command

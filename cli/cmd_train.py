@@ -75,7 +75,7 @@ def train(
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counting.counts import Counts
-    from bpejit.process_memory import peak_memory
+    from bpejit.engines import peak_memory
     from bpejit.training.train import TrainingOutputs, training_notes
 
     outputs = TrainingOutputs.of(out, also, resume=resume, overwrite=overwrite)

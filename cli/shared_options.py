@@ -15,8 +15,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.counting.count_options import END_OF_TEXT
 from bpejit.engines import LocalWork, Work
 from bpejit.errors import shorten
-from bpejit.options import Option, declared
-from bpejit.registry import AUTO
+from bpejit.options import AUTO, Option, declared
 from bpejit.splitting.presets import PRESETS
 from bpejit.tokenfiles import DEFAULT_FORMAT, TEXT_FORMAT, format_descriptions, format_names
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from bpejit.arrays import HUGE_PAGE_BYTES, huge_page_zeros, retained_empty, touch_pages
+from bpejit.process_memory import HUGE_PAGE_BYTES, huge_page_zeros, retained_empty, touch_pages
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
@@ -52,7 +52,7 @@ def test_retained_empty(size):
 
 TOUCH_AGAIN = """
 import resource, numpy
-from bpejit.arrays import retained_empty
+from bpejit.process_memory import retained_empty
 for size in (5_000_000, 3_000_000, 5_000_000, 2_000_000):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     array = retained_empty(size, numpy.uint32)

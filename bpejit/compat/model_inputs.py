@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, EncodedBatch, ranges_of, retain_freed, starts_of
+from bpejit.arrays import Array, EncodedBatch, ranges_of, starts_of
 from bpejit.errors import OptionError, UnsupportedError, shorten
 from bpejit.extras import import_extra
 from bpejit.normalization.pipeline_config import Template
+from bpejit.process_memory import retain_freed
 
 _ITEM_BYTES = 8
 """Size of an item of a list."""

@@ -17,7 +17,7 @@ from bpejit.corpus.input_streams import HEAD_BYTES
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError, warn_user
-from bpejit.registry import AUTO
+from bpejit.options import AUTO
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -20,7 +20,7 @@ from bpejit.corpus.contents import Contents, inner_name, named_inputs
 from bpejit.corpus.input_streams import STANDARD_INPUT, unreadable
 from bpejit.corpus.registry import TEXT, input_format_descriptions
 from bpejit.errors import CorpusError, OptionError
-from bpejit.registry import AUTO
+from bpejit.options import AUTO
 from bpejit.storage.files import is_remote, local_path
 from bpejit.storage.remote import check_container, remote_access
 

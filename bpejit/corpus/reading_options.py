@@ -10,8 +10,7 @@ from typing import Annotated, Any, TypedDict
 from bpejit import arguments
 from bpejit.corpus.registry import DOCUMENTS, input_format_descriptions, input_format_names
 from bpejit.errors import OptionError
-from bpejit.options import Option
-from bpejit.registry import AUTO
+from bpejit.options import AUTO, Option
 
 CHUNK_BYTES = 1 << 20
 """Default size of a chunk: large compared to the cost of dispatching it, and small enough that the text is still in the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bpejit.errors import CorpusError
-from bpejit.registry import Registry
+from bpejit.options import Registry
 
 TEXT = "text"
 """Plain text. Unless its lines are documents, it is cut where the split pattern allows it, by `bpejit.corpus.chunks`."""

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable, check_chunk, huge_page_zeros, padded_text, touch_pages
+from bpejit.arrays import Array, PretokenTable, padded_text, too_long
 from bpejit.counting.hash_tables import HashTables
 from bpejit.counting.table_streams import merge_streams, new_arrays, sort_blocks
 from bpejit.engines.threads import TaskThreads
 from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.common import keys
-from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING, WARMING_TEXT
+from bpejit.kernels.constants import MAX_TEXT_BYTES, NEED_SPACE, TEXT_PADDING, WARMING_TEXT
 from bpejit.kernels.counting import common_pretokens, interning, text_counting
 from bpejit.kernels.splitting.spans import MIN_ENDS
+from bpejit.process_memory import huge_page_zeros, touch_pages
 from bpejit.splitting import Splitter
 
 INITIAL_SLOTS = 1 << 14
@@ -66,7 +67,8 @@ class PretokenCounter:
 
         The parameters are those of `Splitter.blocks`; an automaton splits and counts in one pass (see the kernel `count_text`).
         """
-        check_chunk(int(stops[-1]) if stops.size else 0)
+        if stops.size and stops[-1] > MAX_TEXT_BYTES:
+            raise too_long(int(stops[-1]))
         if splitter.automaton is None:
             for first, ends, n_ends in splitter.blocks(text, stops, cut, final):
                 self.add_spans(text, first, ends, n_ends)

@@ -4,5 +4,5 @@
 - Text that arrives in pieces: `encode_stream`; many texts: `batch_encoding`
 - `special_token_policy`, `offsets`
 - `decoder`, `file_decoding`
-- Memory: `cache_budget`, `encoder_cache`
+- Memory: `encoder_cache`
 """

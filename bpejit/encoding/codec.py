@@ -15,7 +15,6 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.batch_encoding import as_texts, divide, join_batches, long_texts, threads_for
-from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder, prepared
 from bpejit.encoding.kernel_runner import AnySplitter, CarriageReturns, ShortTextCall
@@ -27,6 +26,7 @@ from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.kernels.encoding.span_encoding import MAX_ID
 from bpejit.model import Model
 from bpejit.packed_tokens import id_range
+from bpejit.process_memory import Pool, process_budget
 from bpejit.splitting import Splitter
 from bpejit.utf8 import STRING_SLICE, encode_slices, encode_utf8
 

@@ -9,13 +9,14 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from bpejit.arguments import as_bytes
-from bpejit.arrays import Array, retained_empty
+from bpejit.arrays import Array
 from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner
 from bpejit.encoding.workspace import Workspace
 from bpejit.kernels.common.python_text import address_of_text, is_layout_known
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
+from bpejit.process_memory import retained_empty
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_slices, encode_utf8, is_high_surrogate
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, check_chunk, lengths_of, padded_text
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, lengths_of, padded_text, too_long
 from bpejit.encoding.batch_encoding import DocumentBuffer, as_utf8, estimate_length
-from bpejit.encoding.cache_budget import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import EncodeStream, is_in_place, writable_view
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
@@ -29,12 +28,13 @@ from bpejit.encoding.symbol_tables import FindSymbols, find_lengths, find_symbol
 from bpejit.encoding.workspace import CACHE_BYTES, MAX_DOCUMENTS, TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.integer_lists import list_of
-from bpejit.kernels.constants import SHORT_KEY_BYTES, TEXT_PADDING
+from bpejit.kernels.constants import MAX_TEXT_BYTES, SHORT_KEY_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, special_bytes
 from bpejit.normalization.pipeline_config import TokenFlags
 from bpejit.packed_tokens import id_range, pack_tokens
+from bpejit.process_memory import Budget, Share, process_budget, set_encoding_cache_budget
 from bpejit.splitting import Splitter
 from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import ROOM_OF_CHARACTER, encode_range, encode_utf8
@@ -407,7 +407,8 @@ class Encoder(Decoder):
         splitter : Splitter or TextPipeline, optional
             From `splitter_for`; finds all special tokens by default.
         """
-        check_chunk(stop)
+        if stop > MAX_TEXT_BYTES:
+            raise too_long(stop)
         workspace.grow_cache()
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = self.runner.run_chunk(workspace, splitter or self.splitter, text, cut, stop, final, workspace.chunk_out)
@@ -469,7 +470,8 @@ class Encoder(Decoder):
         """
         if not stops.size:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
-        check_chunk(int(stops[-1]))
+        if stops[-1] > MAX_TEXT_BYTES:
+            raise too_long(int(stops[-1]))
         splitter = self.splitter if specials else self.splitter_for(frozenset())
         if not isinstance(splitter, Splitter) or splitter.automaton is None:
             texts = [text[start:stop].tobytes() for start, stop in pairwise([0, *stops.tolist()])]

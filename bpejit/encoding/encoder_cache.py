@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bpejit.arrays import HUGE_PAGE_BYTES, Array
+from bpejit.arrays import Array
 from bpejit.jit import dispatch, fingerprint
 from bpejit.jit.stored_arrays import CACHE_LINE_BYTES, load_arrays, store_arrays
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedTokens, pack_tokens
+from bpejit.process_memory import HUGE_PAGE_BYTES
 
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, huge_page_zeros
-from bpejit.encoding.cache_budget import Budget, process_budget
+from bpejit.arrays import Array
 from bpejit.errors import CorpusError
 from bpejit.jit.dispatch import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
@@ -27,6 +26,7 @@ from bpejit.kernels.encoding import (
 )
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
+from bpejit.process_memory import Budget, huge_page_zeros, process_budget
 
 CACHE_BYTES = 6 << 20
 """Initial size of a cache: enough for GPT-2's vocabulary and most other pre-tokens of a text."""

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict
 from bpejit import arguments
 from bpejit.corpus.reading_options import CHUNK_BYTES
 from bpejit.errors import EngineError, shorten
-from bpejit.options import Option
+from bpejit.options import AUTO as AUTO, Option, Registry
 from bpejit.progress_bar import Progress
-from bpejit.registry import AUTO as AUTO, Registry
 
 if TYPE_CHECKING:
     from bpejit.corpus.blocks import AnyChunk
@@ -35,6 +34,20 @@ def remarks(report: Progress) -> Callable[[str], None]:
 
     say: Callable[[str], None] = getattr(report, "message", None) or logging.getLogger("bpejit").info
     return say
+
+
+def peak_memory() -> tuple[int, int]:
+    """Return the peak resident memory of this process, and of the largest child process that has ended, in bytes.
+
+    Both are 0 where the system does not tell, and the second one if there were no child processes.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0, 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    own, children = (resource.getrusage(who).ru_maxrss * unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own, children
 
 
 def report_details(report: Progress, **counted: int) -> None:

@@ -25,7 +25,7 @@ from bpejit.formats.base import Given, TokenizerFormat, all_formats, load_format
 from bpejit.formats.missing_parts import SUFFIX as SIDECAR_SUFFIX, explain_name, sidecar_path
 from bpejit.formats.tokenizer_files import TOKEN_BYTES_FILE, check_gaps, check_words, read_head, read_tokenizer_file
 from bpejit.model import Model
-from bpejit.registry import AUTO
+from bpejit.options import AUTO
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, is_remote, parse_json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from bpejit import arguments
 from bpejit.errors import TokenizerFormatError
-from bpejit.registry import Registry
+from bpejit.options import Registry
 from bpejit.storage.files import StrPath
 
 if TYPE_CHECKING:

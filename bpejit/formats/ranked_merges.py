@@ -25,13 +25,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, huge_page_zeros, padded_text
+from bpejit.arrays import Array, ByteStrings, padded_text
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import DONE
 from bpejit.kernels.encoding import merge_rules, token_derivations
 from bpejit.kernels.encoding.merge_rules import RuleTables
 from bpejit.model import Model, in_order
 from bpejit.packed_tokens import pairs_of
+from bpejit.process_memory import huge_page_zeros
 
 Merges = list[tuple[bytes, bytes]]
 

@@ -42,9 +42,8 @@ from bpejit.process_memory import collector_paused
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import StrPath, is_remote, local_path
 from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.tokenfiles import load_format
+from bpejit.tokenfiles import check_rows, check_suffix, check_token_outputs, load_format
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.opening import check_rows, check_suffix, check_token_outputs
 
 ASIDE = "-val"
 """What the names of files with the documents that are set aside end in, before the number of a shard and the suffix."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from bpejit import arguments
+from bpejit.engines import peak_memory
 from bpejit.errors import OptionError, SpecialTokenError, shorten
 from bpejit.options import Option
-from bpejit.process_memory import peak_memory
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -17,7 +17,7 @@ from typing import Any
 from bpejit.arguments import no_progress
 from bpejit.corpus.fingerprints import chain_checksum, check_times
 from bpejit.corpus.units import run_sample, size_of_units
-from bpejit.engines import RAY, Engine, remarks, report_details
+from bpejit.engines import RAY, Engine, peak_memory, remarks, report_details
 from bpejit.errors import BpejitWarning, OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.folder_store import FolderStore
@@ -26,7 +26,6 @@ from bpejit.jobs.job_options import Finished, JobResult, no_seconds
 from bpejit.jobs.job_plan import JobPlan, begin_job, begun_fields, claim_job, find_store, last_checkpoint, slice_units
 from bpejit.jobs.job_records import FOLDER_VERSION, Checkpoints, CompleteParts, NamesOf
 from bpejit.jobs.url_store import UrlStore
-from bpejit.process_memory import peak_memory
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import naming_output, scratch_folder
 from bpejit.storage.outputs import MANIFEST

@@ -18,14 +18,14 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.options import AUTO
 from bpejit.progress_bar import Progress
-from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, opened_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
-from bpejit.tokenfiles import load_format as load_token_format
-from bpejit.tokenfiles.opening import check_token_outputs, output_format, read_tokens, token_inputs
+from bpejit.tokenfiles import check_token_outputs, load_format as load_token_format, output_format
+from bpejit.tokenfiles.opening import read_tokens, token_inputs
 from bpejit.tokenfiles.readers import TokenPaths, TokenSource
 
 BLOCK_BYTES = 4 << 20

@@ -10,11 +10,11 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arguments import showing_progress
 from bpejit.errors import TokenFileError, warn_user
+from bpejit.options import AUTO
 from bpejit.progress_bar import Progress
-from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles import load_format
-from bpejit.tokenfiles.opening import check_rows, check_token_outputs, open_tokens, output_format, token_inputs
+from bpejit.tokenfiles import check_rows, check_token_outputs, load_format, output_format
+from bpejit.tokenfiles.opening import open_tokens, token_inputs
 from bpejit.tokenfiles.readers import TokenPaths, TokenReader
 
 

@@ -1,4 +1,4 @@
-"""Open token files for reading and writing, in any registered format, which is named, or known from a file or its suffix."""
+"""Open token files for reading, in any registered format, which is named, or known from a file or its suffix."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.errors import OptionError, TokenFileError
+from bpejit.errors import TokenFileError
+from bpejit.options import AUTO
 from bpejit.progress_bar import Progress
-from bpejit.registry import AUTO
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
-from bpejit.storage.outputs import MANIFEST, InputFiles, check_outputs, is_device, is_standard_output, job_folder
+from bpejit.storage.outputs import MANIFEST, job_folder
 from bpejit.tokenfiles import DEFAULT_FORMAT, format_names, load_format
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.readers import JoinedTokens, TokenPaths, TokenReader, TokenSource
@@ -26,17 +26,6 @@ STANDARD_INPUT = "-"
 
 _SEARCHED = 1 << 16
 """Number of ids that are searched for the end of a document at a time."""
-
-
-_OTHER_KINDS = {
-    **dict.fromkeys((".json", ".jsonl", ".jsonlines", ".ndjson"), "JSON"),
-    **dict.fromkeys((".txt", ".md", ".text"), "text"),
-    **dict.fromkeys((".csv", ".tsv"), "tables as text"),
-    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".zip", ".tar"), "compressed files"),
-    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors", ".h5", ".hdf5", ".pkl", ".tfrecord"), "files of other libraries"),
-    **dict.fromkeys((".tiktoken", ".model", ".subwords"), "vocabularies"),
-}
-"""Suffixes of files that are no token files, except for formats that have them as well. Others, such as `.dat`, say nothing."""
 
 
 def open_tokens(
@@ -191,38 +180,6 @@ def read_tokens(
     return open_tokens(path, dtype=dtype, format=format, **expected)
 
 
-def check_rows(format: str, pack: int | None, columns: Sequence[str] = ()) -> None:  # noqa: A002
-    """Raise OptionError if a format has no rows, for `pack` or further columns, or names some of these columns itself."""
-    form = load_format(format)
-    asked = f"pack is {pack}" if pack is not None else f"keep_columns is {list(columns)}" if columns else ""
-    if asked and not form.own_columns:
-        raise OptionError(
-            f"{asked}, and the format {format} has no rows; expected parquet or arrow: choose one of them, or leave the option "
-            "out; windows of the ids can be read without rows, as the page on token files does"
-        )
-    own = [name for name in columns if name in form.own_columns]
-    if own:
-        raise OptionError(
-            f"keep_columns contains {own[0]!r}, which is the name of a column that the format {format} writes itself; expected "
-            "another name: rename the column of the input, or leave it out"
-        )
-
-
-def check_token_outputs(
-    path: StrPath | BinaryIO,
-    *,
-    inputs: Iterable[StrPath] | InputFiles = (),
-    overwrite: bool = False,
-    format: str = DEFAULT_FORMAT,  # noqa: A002
-) -> None:
-    """Raise OutputError if `check_outputs` does for the files of a token file, or its suffix does not fit; a stream passes."""
-    if not isinstance(path, (str, os.PathLike)):
-        return
-    alone = is_standard_output(path) or is_device(path)
-    check_outputs([path] if alone else load_format(format).files(path), inputs=inputs, overwrite=overwrite)
-    check_suffix(path, format)
-
-
 def token_inputs(path: TokenPaths, *, format: str = AUTO) -> list[StrPath]:  # noqa: A002
     """Return the files that are read with token files."""
     if str(path) == STANDARD_INPUT:
@@ -299,62 +256,3 @@ def divided_documents(tokens: TokenReader, separator: int | None) -> Iterator[Ar
         if found.size or end == len(tokens):
             yield tokens[start:end]
             start = end
-
-
-def output_format(
-    path: StrPath | BinaryIO | None,
-    format: str = AUTO,  # noqa: A002
-    *,
-    default: str | None = DEFAULT_FORMAT,
-) -> str:
-    """Return the name of the format in which a token file is written.
-
-    Parameters
-    ----------
-    path : path or binary stream, optional
-        The token file, or its URL. Streams, devices and None, for files that get the suffix of their format, have no suffix.
-    format : str
-        Name of a registered format, or `auto` for the first one with the suffix of `path`.
-    default : str, optional
-        The format for other suffixes. With None, one has to be named.
-
-    Raises
-    ------
-    OptionError
-        If the format is not known from the suffix.
-    """
-    if not isinstance(format, str) or format != AUTO:
-        return format
-    suffix = _suffix(path)
-    found = default if suffix in _OTHER_KINDS else next(_owners(suffix), default)
-    if found is None:
-        raise OptionError(f"format is {AUTO!r}, and `{path}` has the suffix of no format; {_expected()}")
-    return found
-
-
-def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
-    """Raise OptionError if the suffix of a token file belongs to other formats only, or to another kind of file."""
-    suffix = _suffix(path)
-    owners, kind = list(_owners(suffix)), _OTHER_KINDS.get(suffix)
-    if format not in owners and (owners or kind):
-        what = kind or f"files of the format {' or '.join(owners)}"
-        raise OptionError(f"`{path}` has a suffix of {what}, and the format is {format}; {_expected()}")
-
-
-def _suffix(path: StrPath | BinaryIO | None) -> str:
-    if not isinstance(path, (str, os.PathLike)) or is_standard_output(path) or is_device(path):
-        return ""
-    return PurePath(path).suffix.lower()
-
-
-def _owners(suffix: str) -> Iterator[str]:
-    """Yield the names of the formats with a suffix. A format is imported when the ones before it have been used."""
-    for name in format_names() if suffix else ():
-        form = load_format(name)
-        if suffix in (form.suffix, *form.other_suffixes):
-            yield name
-
-
-def _expected() -> str:
-    names = ", ".join(f"{name} ({load_format(name).suffix})" for name in format_names())
-    return f"expected a suffix of {names}: change the format, or the name of the file"

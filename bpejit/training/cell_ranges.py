@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable, touch_pages
+from bpejit.arrays import Array, PretokenTable
 from bpejit.counting.hash_tables import HashTables
 from bpejit.engines.threads import TaskThreads
 from bpejit.kernels.constants import NEED_SPACE, WORD_BITS
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
+from bpejit.process_memory import touch_pages
 
 LEAST_CELLS = 1 << 20
 """Default minimum number of cells in a range: each has a pair table, and for fewer cells threads save too little time. English

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bpejit.errors import ArgumentTypeError, TrainingError, shorten
 from bpejit.normalization.byte_characters import CHARACTERS
-from bpejit.registry import Registry
+from bpejit.options import Registry
 
 COMPARISONS = ("greatest-bytes", "smallest-bytes", "greatest-ids", "smallest-ids")
 """The comparisons of pairs, implemented by `comes_first` in kernels/training/buckets.py."""

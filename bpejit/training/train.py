@@ -19,13 +19,12 @@ from bpejit.counting.count_corpus import count_corpus, folder_of, open_inputs
 from bpejit.counting.count_options import END_OF_TEXT, Memory, RunSettings, SuperwordChoice
 from bpejit.counting.counts import Counts
 from bpejit.counting.header import CountSettings
-from bpejit.engines import RAY, checked_work, count_cpus
+from bpejit.engines import RAY, checked_work, count_cpus, peak_memory
 from bpejit.errors import CorpusError, OptionError, OutputError, TrainingError, warn_user
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.jit.listening import working_time
 from bpejit.model import Model
 from bpejit.options import chosen, takes
-from bpejit.process_memory import peak_memory
 from bpejit.shrinking import first_merges
 from bpejit.storage.files import StrPath
 from bpejit.tokenizer import Tokenizer

@@ -18,12 +18,12 @@ from conftest import small
 from helpers.encoding import make_model
 
 import bpejit
+from bpejit import process_memory as budgets
 from bpejit.arrays import padded_text
-from bpejit.encoding import cache_budget as budgets
-from bpejit.encoding.cache_budget import Budget, Pool, Share
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.workspace import LEAST_CACHE_BYTES, Workspace
 from bpejit.kernels.encoding import pretoken_cache
+from bpejit.process_memory import Budget, Pool, Share
 
 BASE = 1 << 17
 

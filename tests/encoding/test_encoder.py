@@ -28,12 +28,12 @@ from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoding import encode_stream
-from bpejit.encoding.cache_budget import Budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.model import NEVER_IN_UTF8, Model
+from bpejit.process_memory import Budget
 from bpejit.splitting.presets import PRESETS
 from bpejit.utf8 import encode_utf8
 

@@ -15,11 +15,11 @@ from conftest import data_text
 
 from bpejit import Tokenizer, train
 from bpejit.encoding import encoder_cache, encoder_tables
-from bpejit.encoding.cache_budget import DEFAULT_BYTES, process_budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.jit import dispatch, fingerprint, folders, upkeep
 from bpejit.model import Model
+from bpejit.process_memory import DEFAULT_BYTES, process_budget
 
 pytestmark = [
     pytest.mark.compiled,  # in the other modes nothing is stored

@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_088,
-    "package lines of code": 42_637,
-    "package tokens": 418_259,
+    "package lines": 70_102,
+    "package lines of code": 42_651,
+    "package tokens": 418_413,
     "tokens in a line of code": 9.82,
-    "package modules": 315,
+    "package modules": 313,
     "cli lines": 4_158,
     "cli modules": 19,
     "layers": 21,

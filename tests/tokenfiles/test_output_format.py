@@ -13,7 +13,8 @@ from helpers.token_files import END, byte_tokenizer, write_documents
 
 import bpejit
 from bpejit.errors import OptionError
-from bpejit.tokenfiles.opening import check_suffix, format_of, open_tokens, output_format
+from bpejit.tokenfiles import check_suffix, output_format
+from bpejit.tokenfiles.opening import format_of, open_tokens
 
 
 @pytest.mark.parametrize(

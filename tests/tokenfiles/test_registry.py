@@ -16,7 +16,7 @@ from helpers.cli import invoke
 import bpejit
 from bpejit import Tokenizer, tokenfiles
 from bpejit.errors import ArgumentTypeError, OutputError, TokenFileError
-from bpejit.registry import AUTO
+from bpejit.options import AUTO
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs
 from bpejit.tokenfiles import format_descriptions, format_names, load_format, register, unregister

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from bpejit.arrays import Array
 from bpejit.errors import OptionError
-from bpejit.registry import Registry
+from bpejit.options import Registry
 
 
 class ByteOutput(Protocol):

@@ -14,13 +14,13 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bpejit.arrays import padded_text
-from bpejit.encoding.cache_budget import Budget
 from bpejit.encoding.workspace import _FILLING, Workspace
 from bpejit.jit import dispatch
 from bpejit.kernels.common.keys import hash_bytes, short_key
 from bpejit.kernels.constants import SHORT_KEY_BYTES, ZERO
 from bpejit.kernels.encoding import long_pretokens, pretoken_cache, recurring_sentences
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
+from bpejit.process_memory import Budget
 
 FILLING = list(_FILLING)
 MAX_IDS = 60
