@@ -218,6 +218,12 @@ def test_quick_test_for_control_characters(head: bytes) -> None:
     assert has_controls(head) == (exact or b"\x1b" in head)
 
 
+def test_quick_test_for_each_byte() -> None:
+    found = {number for number in range(256) if has_controls(bytes([number]))}
+    assert found == {*range(8), *range(14, 32)}
+    assert not has_controls(b"")
+
+
 STARTS = [
     *(
         b"",

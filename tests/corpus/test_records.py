@@ -24,8 +24,9 @@ from helpers.input_forms import SEPARATOR, json_lines, table, write_arrow, write
 import bpejit
 from bpejit.corpus import arrow_inputs, columns as text_columns
 from bpejit.corpus.chunks import text_chunks
+from bpejit.corpus.kept_columns import JsonFields, unpack_rows
 from bpejit.corpus.reading_options import InputOptions
-from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
+from bpejit.errors import ArgumentTypeError, BpejitError, BpejitWarning, CorpusError
 
 BAD_LINES = [
     b'{"text": "good"}',
@@ -457,6 +458,22 @@ def test_options_that_decide_about_errors_alone_do_not_change_ids() -> None:
     assert not InputOptions(strict=True).that_change_ids().keys() & {*never, "max_record", "keep_columns"}
     found = InputOptions(skip_large_records=True, max_record=7, keep_columns=("a",)).that_change_ids()
     assert (found["max_record"], found["keep_columns"], never & found.keys()) == (7, ("a",), set())
+
+
+@pytest.mark.parametrize(("names", "message"), [("id", "a list of names"), (5, "a list of names"), (["a..b"], "'a..b'")])
+def test_wrong_names_of_columns_to_keep(names: Any, message: str) -> None:
+    with pytest.raises(BpejitError, match=message):
+        InputOptions.checked(keep_columns=names)
+
+
+def test_numbers_of_kept_fields_at_the_ends_of_64_bits() -> None:
+    numbers = [-(1 << 63), (1 << 64) - 1, -(1 << 63) - 1, 1 << 64]
+    kept = JsonFields(("n",))
+    for number in numbers:
+        kept.add({"n": number})
+    found = [json.loads(text) for text in unpack_rows(kept.packed()).column(0).to_pylist()]
+    assert [type(number) for number in found] == [int, int, float, float]
+    assert found == numbers[:2] + [float(number) for number in numbers[2:]]
 
 
 def test_least_record(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_small_sources_share_units(tmp_path: Path) -> None:
         ["4"] if sizes[4] + sizes[5] > 100 else ["4", "5"],
         ["6"],
     ]
+    assert sum(unit.size or 0 for unit in units) == sum(source.length or 0 for source in sources) == sum(sizes)
     apart = plan_units(sources, 100, chunker, END.encode(), grouped=False)
     assert {unit.first_source for unit in apart} == set(range(len(sizes)))
     assert all(len(unit.sources) == 1 for unit in apart)

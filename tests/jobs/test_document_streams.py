@@ -149,6 +149,17 @@ def test_shards_end_at_documents(
     assert shards == expected_shards(found, limit, options.shard_exact)
 
 
+def test_empty_documents_after_one_that_fills_a_shard(tmp_path: Path) -> None:
+    sink = SpoolSink(tmp_path, SinkOptions(DTYPE, shard_tokens=2, token_lengths=np.arange(6)))
+    sink.begin_output(0)
+    sink.write(False, np.array([1, 2], DTYPE), np.array([], np.int64), 0)  # it continues
+    sink.write(False, np.array([3], DTYPE), np.array([0, 0, 1]), 0)
+    sink.finish()
+    sink.close()
+    found = [join(list(read_spool(tmp_path, record, DTYPE, has_ends=True))) for record in read_closed(tmp_path)]
+    assert found == [([1, 2], [2]), ([3], [0, 1])]
+
+
 @given(documents, cuts, st.integers(0, 8), st.sampled_from([None, 3]))
 def test_sink_continues_from_a_snapshot(
     tmp_path_factory: pytest.TempPathFactory,
