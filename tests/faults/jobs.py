@@ -41,6 +41,9 @@ JOBS: dict[str, dict[str, Any]] = {
     "inputs": {"out_dir": "out", "prepend_token": END},
     "npy": {"out": "out/t.npy", "format": "npy", "document_index": True},
     "megatron": {"out": "out/t", "format": "megatron", "shard_tokens": 700_000},
+    "llmc": {"out": "out/t.bin", "format": "llmc", "dtype": "uint16", "shard_tokens": 400_000},
+    "datatrove": {"out": "out/t.ds", "format": "datatrove", "append_token": END},
+    "text": {"out": "out/t.txt", "format": "text"},
     "rows": {"out": "out/t.arrow", "format": "arrow", "pack": 512, "val_fraction": 0.1, "append_token": END},
 }
 
@@ -125,7 +128,7 @@ def children(pid: int) -> list[int]:
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
     """Interrupt each part of a job up to four times, resume it after each, and compare the result."""
     name = case.choice(list(shared.jobs))
-    job = shared.jobs[name] | {"resume": True, "engine": case.choice(["threads", "processes"])}
+    job = shared.jobs[name] | {"resume": True, "engine": case.choice(["serial", "threads", "processes"])}
     parts = case.choice([1, 1, 2, 3])
     folder, launcher = shared.folder, shared.launcher
     shutil.rmtree(folder / "out", ignore_errors=True)
