@@ -19,7 +19,7 @@ AT_MOST = {
     "modules in a folder": 22,
     "long functions": 10,
     "kernels over the limits": 5,
-    "lines of ARCHITECTURE": 200,
+    "lines of ARCHITECTURE": 211,
     "modules that no page names": 0,
 }
 
