@@ -64,7 +64,7 @@ def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: 
     """Return how ids are divided among the spools of one of `parts`, or, with `is_whole`, among those of the whole job."""
     return SinkOptions(
         dtype=np.dtype(job["dtype"]).newbyteorder("<"),
-        has_ends=wants_ends(form, job["document_index"], parts),
+        has_ends=wants_ends(form, job["document_index"], 1 if is_whole else parts),
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"] if is_whole else None,
         shard_exact=job["shard_exact"],
@@ -151,7 +151,7 @@ class FinalFiles:
         self._job = parts.job
         self._places = [part_folder(self._folder, index, n_parts) for index in range(n_parts)]
         self._spools = self._places[0] if n_parts == 1 else self._folder / COMBINED
-        self._has_ends = wants_ends(names.format, self._job["document_index"], n_parts)
+        self._has_ends = wants_ends(names.format, self._job["document_index"], 1)
         self._fresh = parts.fresh
         self._failure: BaseException | None = None
 
@@ -236,7 +236,7 @@ class FinalFiles:
                 sink.begin_output(output)
                 for place, record in records[output, aside]:
                     n_bytes = record.bytes
-                    for ids, ends in read_spool(place, record, options.dtype, has_ends=options.has_ends):
+                    for ids, ends in read_spool(place, record, options.dtype, has_ends=True):
                         try:
                             sink.write(aside, ids, ends, n_bytes)
                         except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end

@@ -116,16 +116,19 @@ def test_hidden_outputs(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path)
 
 def test_existing_outputs(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path) -> None:
     out = f"{bucket.url}/x.bin"
-    tokenizer.encode_files("in", out, shard_tokens=small(9000, 900), **UNIT)
+    shards = {"shard_tokens": small(9000, 900), "shard_exact": True}
+    tokenizer.encode_files("in", out, **shards, **UNIT)
     before = stored(bucket)
+    assert len(before) > 6
     with pytest.raises(OutputError, match=rf"cannot write `{bucket.url}/x-00000.bin`: it already exists"):
-        tokenizer.encode_files("in", out, shard_tokens=small(9000, 900), **UNIT)
+        tokenizer.encode_files("in", out, **shards, **UNIT)
     assert stored(bucket) == before
-    report = tokenizer.encode_files("in", out, shard_tokens=small(9000, 900), resume=True, **UNIT)  # nothing is left to do
+    report = tokenizer.encode_files("in", out, **shards, resume=True, **UNIT)  # nothing is left to do
     assert [str(path) for path in report.paths] == [f"{bucket.url}/{key}" for key in sorted(before) if key.endswith(".bin")]
-    tokenizer.encode_files("in/one.txt", out, shard_tokens=small(9000, 900), overwrite=True, **UNIT)
+    tokenizer.encode_files("in/one.txt", out, **shards, overwrite=True, **UNIT)
     (work / "local").mkdir()
-    tokenizer.encode_files("in/one.txt", work / "local" / "x.bin", shard_tokens=small(9000, 900), **UNIT)
+    tokenizer.encode_files("in/one.txt", work / "local" / "x.bin", **shards, **UNIT)
+    assert len(files(work / "local")) < len(before)
     assert stored(bucket) == files(work / "local")  # the shards that are not needed are removed
     url = bucket.put("text.txt", b"text")
     with pytest.raises(OutputError, match="one of the inputs"):

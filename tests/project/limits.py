@@ -6,7 +6,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 AT_MOST = {
     "package lines": 70_102,
     "package lines of code": 42_651,
-    "package tokens": 418_413,
+    "package tokens": 418_415,
     "tokens in a line of code": 9.82,
     "package modules": 313,
     "cli lines": 4_158,
