@@ -222,8 +222,9 @@ def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True
     until = time.monotonic() + max(patience, _LEAST_PATIENCE)
     with ExitStack() as stack:
         try:
-            while not _take_lock(folder, stack, what, creates=creates, is_late=time.monotonic() >= until):
-                time.sleep(WAIT_SECONDS if patience else _ATTEMPT_SECONDS)
+            while not (found := _take_lock(folder, stack, what, creates=creates, is_late=time.monotonic() >= until)):
+                if found is not None:
+                    time.sleep(WAIT_SECONDS if patience else _ATTEMPT_SECONDS)
         except OSError as cause:
             if isinstance(cause, OutputError) or (isinstance(cause, FileNotFoundError) and not creates):
                 raise
@@ -231,8 +232,8 @@ def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True
         yield
 
 
-def _take_lock(folder: Path, stack: ExitStack, what: str, *, creates: bool, is_late: bool) -> bool:
-    """Lock a folder until a stack is left; return False if another process holds the lock, or removes the folder meanwhile."""
+def _take_lock(folder: Path, stack: ExitStack, what: str, *, creates: bool, is_late: bool) -> bool | None:
+    """Lock a folder until a stack is left; return False if another process holds the lock, None if one removes the folder."""
     path = folder / LOCK
     try:
         if creates:
@@ -241,7 +242,7 @@ def _take_lock(folder: Path, stack: ExitStack, what: str, *, creates: bool, is_l
     except FileNotFoundError:
         if is_late or not creates:
             raise
-        return False
+        return None
     with ExitStack() as opened:
         opened.callback(os.close, descriptor)
         is_free = try_lock(descriptor) is not False
@@ -252,7 +253,7 @@ def _take_lock(folder: Path, stack: ExitStack, what: str, *, creates: bool, is_l
         raise LockHeldError(
             f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
         )
-    return False
+    return None if is_free else False
 
 
 def is_held(folder: Path) -> bool:
