@@ -30,6 +30,7 @@ from bpejit.kernels.encoding import pretoken_cache
 from bpejit.model import Model
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import PipelineConfig
+from bpejit.process_memory import DEFAULT_BYTES, process_budget
 
 END = "<|s|>"
 PIECES = [
@@ -101,7 +102,8 @@ def test_encode_string(text, codec, builtin):
     assert specials
 
 
-def test_function_stops_when_the_cache_may_grow(builtin):
+def test_function_stops_when_the_cache_may_grow(builtin, monkeypatch):
+    monkeypatch.setattr(process_budget, "_limit", process_budget.used + DEFAULT_BYTES)
     codec = made_codec()
     expected = codec.encode_short("the")
     (workspace,) = codec._workspaces

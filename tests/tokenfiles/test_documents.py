@@ -210,6 +210,15 @@ def test_text_without_spaces_is_not_collected(tmp_path: Path, monkeypatch: pytes
         open_tokens(tmp_path / "t.ids")
 
 
+def test_largest_number_of_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"1\n%d 00%d" % (2**32 - 1, 2**32 - 1))
+    assert open_tokens(path, format="text").ids.tolist() == [1, 2**32 - 1, 2**32 - 1]
+    path.write_bytes(b"1\n%d %d" % (2**32 - 1, 2**32))
+    with pytest.raises(TokenFileError, match="line 2: '4294967296' is not a token id"):
+        open_tokens(path, format="text")
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_converting_tells_its_progress(tmp_path: Path, name: str) -> None:
     write_documents(tmp_path / "t", [[1, 2, 3], [4]], name=name, block=2)
