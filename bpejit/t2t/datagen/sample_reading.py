@@ -150,7 +150,8 @@ def _parse_lines(
         parse = _split_tabbed if layout.form == TABBED else _parse_records
         columns, indices = parse(lines_of(blocks[0]), layout, skips)
     else:
-        columns = [lines_of(strip_lines(block)) for block in blocks]
+        # A last line of white space is a line, too, if it does not end.
+        columns = [lines_of(strip_lines(block if block[-1:] in b"\n" else block + b"\n")) for block in blocks]
         indices = list(range(len(columns[0])))
         if tagged:
             columns = [list(map(_segment, column)) for column in columns]
