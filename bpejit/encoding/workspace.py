@@ -167,42 +167,44 @@ class Workspace:
         """Double the slots, the index and the arena if they are more than half full, as far as the limit allows.
 
         A cache that is just large enough is faster than a larger one, because more of it stays in the processor's caches.
-        Without memory from the budget the cache keeps its size, and is cleared when it is full.
+        Without memory from the budget or the system the cache keeps its size, and is cleared when it is full.
         """
         if self.share.budget.has_starved_cache and self.share.n_bytes > self.share.budget.fair_share:
             self.share.budget.has_starved_cache = False
             self.share.is_fair = True
             self.shrink_cache()
-        self._grow_slots()
-        self._grow_long_index()
-        self._grow_arena()
+        try:
+            self._grow_slots()
+            self._grow_long_index()
+            self._grow_arena()
+        except MemoryError:
+            self.share.give_back(self.share.n_bytes - self._cache_size)
         if self.progress[pretoken_cache.SENTENCE_SHARE] < 0:
             more = max(min(self._available, self.share.budget.available), 0)
             self.progress[pretoken_cache.SENTENCE_LIMIT] = self.arrays.arena.size + more
         self.progress[pretoken_cache.CLEARS_SEEN] = self._n_clears
 
     def grow_cleared_cache(self) -> None:
-        """Grow the cache if it was cleared since the last time; without memory it keeps its size.
+        """Let the cache grow if it was cleared since it last could.
 
         Short texts are encoded one by one in this way, since a look at each table would take longer than some of them.
         """
         if self._n_clears > self.progress[pretoken_cache.CLEARS_SEEN]:
-            try:
-                self.grow_cache()
-            except MemoryError:
-                arrays = self.arrays
-                self.share.give_back(self.share.n_bytes - arrays.slots.nbytes - arrays.long_index.nbytes - arrays.arena.nbytes)
-                self.progress[pretoken_cache.CLEARS_SEEN] = self._n_clears
+            self.grow_cache()
 
     @property
     def _n_clears(self) -> int:
         return int(self.progress[pretoken_cache.CLEARS] + self.progress[pretoken_cache.LONG_CLEARS])
 
     @property
+    def _cache_size(self) -> int:
+        arrays = self.arrays
+        return int(arrays.slots.nbytes + arrays.long_index.nbytes + arrays.arena.nbytes)
+
+    @property
     def _available(self) -> int:
         """Bytes by which the cache may grow before it exceeds its limit."""
-        arrays = self.arrays
-        return self.cache_limit - arrays.slots.nbytes - arrays.long_index.nbytes - arrays.arena.nbytes
+        return self.cache_limit - self._cache_size
 
     def _grow_slots(self) -> None:
         progress, n_used = self.progress, self.progress[pretoken_cache.USED_SLOTS]
@@ -268,7 +270,7 @@ class Workspace:
         for field in _FILLING:
             self.progress[field] = 0
         self._ring_start = self.progress[pretoken_cache.SENTENCE_LAP] = self.progress[pretoken_cache.CLEARS_SEEN] = 0
-        self.share.give_back(self.share.n_bytes - slots.nbytes - long_index.nbytes - arena.nbytes)
+        self.share.give_back(self.share.n_bytes - self._cache_size)
 
     def grow_scratch(self) -> None:
         """Enlarge the scratch space for the pre-token that did not fit."""
