@@ -332,7 +332,7 @@ class EncodingSink(PartSink):
             lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size)
         if lengths is not None and parts > 1:
             self._write_shared(LENGTHS, partial(np.save, arr=lengths))
-        spools = sink_options(job, load_format(job["format"]), parts, lengths, is_whole=parts == 1)
+        spools = sink_options(job, load_format(job["format"]), lengths, is_whole=parts == 1)
         self._sides = spools.sides
         self._columns = []
         self._schema = None

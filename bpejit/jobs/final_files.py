@@ -55,16 +55,19 @@ def columns_path(folder: Path, aside: bool) -> Path:
     return folder / f"columns-{int(aside)}.rows"
 
 
-def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
-    """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
-    return document_index or parts > 1 or form.stores_documents
+def wants_ends(form: TokenFileFormat, document_index: bool) -> bool:
+    """Return True if the files of a job need the ends of documents."""
+    return document_index or form.stores_documents
 
 
-def sink_options(job: Fields, form: TokenFileFormat, parts: int, token_lengths: Array | None, *, is_whole: bool) -> SinkOptions:
-    """Return how ids are divided among the spools of one of `parts`, or, with `is_whole`, among those of the whole job."""
+def sink_options(job: Fields, form: TokenFileFormat, token_lengths: Array | None, *, is_whole: bool) -> SinkOptions:
+    """Return how ids are divided among the spools of the whole job, or, without `is_whole`, among those of a part.
+
+    Those of a part have the ends of documents, since they are divided into shards later.
+    """
     return SinkOptions(
         dtype=np.dtype(job["dtype"]).newbyteorder("<"),
-        has_ends=wants_ends(form, job["document_index"], 1 if is_whole else parts),
+        has_ends=not is_whole or wants_ends(form, job["document_index"]),
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"] if is_whole else None,
         shard_exact=job["shard_exact"],
@@ -151,7 +154,7 @@ class FinalFiles:
         self._job = parts.job
         self._places = [part_folder(self._folder, index, n_parts) for index in range(n_parts)]
         self._spools = self._places[0] if n_parts == 1 else self._folder / COMBINED
-        self._has_ends = wants_ends(names.format, self._job["document_index"], 1)
+        self._has_ends = wants_ends(names.format, self._job["document_index"])
         self._fresh = parts.fresh
         self._failure: BaseException | None = None
 
@@ -225,7 +228,7 @@ class FinalFiles:
         self._fresh = True
         n_tokens, done = self._parts.totals.tokens, 0
         lengths = np.load(self._folder / LENGTHS) if self._job["shard_tokens"] is not None else None
-        options = sink_options(self._job, self.names.format, len(checkpoints), lengths, is_whole=True)
+        options = sink_options(self._job, self.names.format, lengths, is_whole=True)
         records: defaultdict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = defaultdict(list)
         for place, one in zip(self._places, checkpoints, strict=True):
             for record in read_closed(place, sha256=one["closed_sha256"]):

@@ -148,7 +148,7 @@ def pack_example_arrays(
     Parameters
     ----------
     features : mapping of str to (ids, starts)
-        The features `targets`, and `inputs` if `has_inputs` is true, as for `bpejit.t2t.example_arrays.write_examples`.
+        The features `targets`, and `inputs` if `has_inputs` is true, as for `write_examples`.
     has_inputs : bool
         Without inputs, packed examples have the single input 0.
     packed_length : int

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_104,
-    "package lines of code": 42_652,
-    "package tokens": 418_444,
+    "package lines": 70_109,
+    "package lines of code": 42_653,
+    "package tokens": 418_398,
     "tokens in a line of code": 9.82,
     "package modules": 313,
     "cli lines": 4_158,
