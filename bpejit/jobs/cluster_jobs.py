@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import absolute_path
+from bpejit.corpus.units import size_of_units
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster
 from bpejit.errors import warn_user
 from bpejit.jobs.folder_store import FolderStore
@@ -25,10 +27,10 @@ PART_BYTES = 4 << 30
 """Larger parts would lose more of an index of documents, and take longer to hand over, when a node dies."""
 
 
-def choose_parts(plan: JobPlan, slots: int) -> int:
-    """Return the number of parts for a cluster that runs `slots` tasks at the same time."""
-    begins = sum(bool(unit.starts_document) for unit in plan.units)
-    by_size = -(-(plan.size or 0) // PART_BYTES)
+def choose_parts(units: Sequence[Any], slots: int) -> int:
+    """Return the number of parts of a job for a cluster that runs `slots` tasks at the same time."""
+    begins = sum(bool(unit.starts_document) for unit in units)
+    by_size = -(-(size_of_units(units) or 0) // PART_BYTES)
     return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
 
 
@@ -38,13 +40,13 @@ def run_tasks(plan: JobPlan, cluster: RayCluster, plans: Sequence[JobPlan], _: P
     seen = [*seen[:1], *seen[-1:]]
     if isinstance(plan.store, FolderStore):
         seen.append(absolute_path(plan.names.folder / MANIFEST))
-    cluster.prepare_nodes(plan.stage, plan.kernels, sorted(set(seen)))
+    cluster.prepare_nodes(plan.command, plan.kernels, sorted(set(seen)))
     parts = len(plans)
     missing = plan.store.missing_parts(parts)
     tasks = []
     for part in missing:
         arguments = (str(Path.cwd()), part, parts, plans[part].mine, modified_times(plans[part].paths))
-        name, function = f"{plan.stage} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task"
+        name, function = f"{plan.command} part {part + 1}/{parts}", "bpejit.jobs.running:run_part_task"
         tasks.append(ClusterTask(name, function, arguments, progress=partial(_units_kept, plan.store, part, parts)))
     warned: set[str] = set()
     for index, (totals, messages) in cluster.run(tasks, plan.shared()):

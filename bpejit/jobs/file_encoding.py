@@ -95,7 +95,7 @@ class EncodingPlan(JobPlan):
     columns: bytes | None = None
 
     kernels = (warm_encoding,)
-    stage = "bpejit encode"
+    command = "bpejit encode"
 
     @property
     def paths(self) -> list[str]:

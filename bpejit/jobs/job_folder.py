@@ -53,6 +53,16 @@ _HASHED_BYTES = 1 << 20
 _PART = re.compile(r"part-(\d+)-of-(\d+)(?:\.tar)?")
 
 
+def skipped_as_json(skipped: Skipped) -> list[Any]:
+    """Return skipped records for a checkpoint."""
+    return [skipped.count, [[record.path, record.place, record.reason] for record in skipped.first]]
+
+
+def skipped_of_json(found: Sequence[Any]) -> Skipped:
+    """Return the skipped records of a checkpoint."""
+    return Skipped(found[0], tuple(SkippedRecord(*record) for record in found[1]))
+
+
 @dataclass
 class Totals:
     """Sums over the units of a part.
@@ -85,8 +95,7 @@ class Totals:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for a checkpoint."""
-        first = [[record.path, record.place, record.reason] for record in self.skipped.first]
-        return {**self.__dict__, "skipped": [self.skipped.count, first]}
+        return {**self.__dict__, "skipped": skipped_as_json(self.skipped)}
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Fields | None) -> Totals:
@@ -94,8 +103,7 @@ class Totals:
         if checkpoint is None:
             return cls()
         fields = checkpoint["totals"]
-        count, first = fields["skipped"]
-        return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
+        return cls(**{**fields, "skipped": skipped_of_json(fields["skipped"])})
 
     @classmethod
     def of_manifest(cls, fields: Fields, *, tokens: str = "tokens", documents: str = "documents") -> Totals | None:

@@ -8,7 +8,8 @@ A job *maps* over the units of its input and *combines* what its parts have writ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -71,12 +72,11 @@ class PartSink(ABC):
     def changed(self) -> list[Path]:
         """Return the files that may have changed since the last call."""
 
-    @abstractmethod
     def finish(self) -> Fields:
         """Complete the files; return the fields for the checkpoint of the complete part."""
+        return self.state()
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - not all kinds keep files open
         """Close the files."""
 
 
@@ -103,8 +103,11 @@ class JobPlan(ABC):
     mine: Sequence[Any]
     store: Store
 
-    stage: ClassVar[str]
-    """The command, for the names of tasks on a cluster."""
+    command: ClassVar[str]
+    """The beginning of the names of tasks on a cluster."""
+
+    stage: ClassVar[str] = "encode"
+    """The stage of progress while units are worked on."""
 
     kernels: ClassVar[tuple[Callable[[], object], ...]]
     """Functions that call the kernels that a part needs."""
@@ -152,8 +155,11 @@ class JobPlan(ABC):
         return times_sha256(modified_times(self.paths, self.times))
 
     @abstractmethod
-    def checksum_job(self, checkpoint: Fields) -> tuple[Job, Any]:
-        """Return the job whose results are checksums of chunks and their bytes of input, and what divides units into chunks."""
+    def checksum_job(self, checkpoint: Fields) -> tuple[Job, Any] | None:
+        """Return the job whose results are checksums of chunks and their bytes of input, and what divides units into chunks.
+
+        None if a part begins again when an input has another modification time.
+        """
 
     @property
     def reading(self) -> Fields:
@@ -166,6 +172,47 @@ class JobPlan(ABC):
 
         Results have `n_bytes` of text, `n_read` of input, `skipped` records, and the `checksum` of what was read.
         """
+
+    def map_units(
+        self,
+        units: Sequence[Any],
+        engine: Engine,
+        folder: Path,  # noqa: ARG002
+        advance: Callable[[int], None],  # noqa: ARG002
+    ) -> Generator[tuple[Any, Any, int], None, None]:
+        """Yield each result with its unit, in order, and None when units are complete, with their number.
+
+        Parameters
+        ----------
+        units : list of units
+        engine : Engine
+        folder : Path
+            That of the part.
+        advance : callable
+            Called with the bytes of input that are read of the next result.
+        """
+        marks: deque[tuple[Any, bool]] = deque()
+        job, chunker = self.chunk_job()
+
+        def chunks() -> Iterator[Any]:
+            for unit in units:
+                for chunk in chunker.chunks(unit.sources):
+                    marks.append((unit, True))
+                    yield chunk
+                marks.append((unit, False))
+
+        def ended() -> Iterator[tuple[Any, Any, int]]:
+            while marks and not marks[0][1]:
+                yield marks.popleft()[0], None, 1
+
+        # The engine takes chunks ahead of the results.
+        results: Any = engine.map_chunks(job, chunks())
+        with closing(results):
+            for result in results:
+                yield from ended()
+                yield marks.popleft()[0], result, 0
+                yield from ended()
+        yield from ended()
 
     @abstractmethod
     def open_sink(self, folder: Path, checkpoint: Fields | None) -> PartSink:
@@ -189,6 +236,10 @@ class JobPlan(ABC):
             raise OptionError(
                 "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
             )
+
+    def for_tasks(self, slots: int) -> Self:  # noqa: ARG002 - not all kinds bound memory
+        """Return the plan for a cluster that runs `slots` tasks at the same time."""
+        return self
 
     def shared(self) -> Self:
         """Return what the plans of all tasks on a cluster have in common, with the number of the units alone."""
@@ -344,15 +395,23 @@ def last_checkpoint(plan: JobPlan, folder: Path, engine: Engine, report: Progres
         return None
     found = read_checkpoint(folder, plan.identity())
     kept = Totals.of_checkpoint(found).units
-    remarks(report)(_describe_resumed(plan, kept, found))
     if found is not None and found["text"]["modified"] != plan.modified:  # an input has another modification time
-        _compare_text(plan, kept, found, engine, report)
+        checksums = plan.checksum_job(found)
+        if checksums is None:
+            remarks(report)("an input has another modification time: beginning again")
+            return None
+        remarks(report)(_describe_resumed(plan, kept, found))
+        _compare_text(plan, kept, found, checksums, engine, report)
+    else:
+        remarks(report)(_describe_resumed(plan, kept, found))
     return found
 
 
-def _compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, report: Progress) -> None:
-    """Compare the text of finished units with what was encoded; raise OutputError if it has changed."""
-    job, chunker = plan.checksum_job(checkpoint)
+def _compare_text(
+    plan: JobPlan, kept: int, checkpoint: Fields, checksums: tuple[Job, Any], engine: Engine, report: Progress
+) -> None:
+    """Compare the text of finished units with what was read; raise OutputError if it has changed."""
+    job, chunker = checksums
     units = plan.mine[:kept]
     found, done, size = "", 0, size_of_units(units)
     report("compare", 0, size, "bytes")
@@ -368,7 +427,7 @@ def _compare_text(plan: JobPlan, kept: int, checkpoint: Fields, engine: Engine, 
     last = max(times, key=lambda path: times[path], default="-")
     raise OutputError(
         f"the text of {kept} finished unit{'' if kept == 1 else 's'} in `{plan.names.folder}` has changed: of the inputs, "
-        f"`{last}` was modified last; expected the text that was encoded: restore it, or start again with `overwrite=True`"
+        f"`{last}` was modified last; expected the text that was read: restore it, or start again with `overwrite=True`"
     )
 
 
@@ -380,5 +439,5 @@ def _describe_resumed(plan: JobPlan, kept: int, checkpoint: Fields | None) -> st
     if checkpoint is None:
         return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
     if checkpoint.get("complete"):
-        return f"all {len(plan.mine)} units of {what} are encoded already"
+        return f"all {len(plan.mine)} units of {what} are finished already"
     return f"resuming {what} after {kept} of {len(plan.mine)} units"

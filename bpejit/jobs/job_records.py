@@ -413,9 +413,13 @@ class JobOutputs(ABC):
         folder.mkdir()
         return replace(self, out=folder if self.per_input else folder / self.out.name)
 
+    def read_description(self) -> Fields | None:
+        """Return the manifest of the complete job, with what was asked for as `job`; None if it does not exist or is broken."""
+        return read_record(self.manifest)
+
     def find_complete(self, job: Fields | None) -> Finished | None:
         """Return the outputs of the same job, or of any for None, if all of them exist."""
-        fields = read_record(self.manifest)
+        fields = self.read_description()
         if fields is None or (job is not None and find_difference(fields.get("job"), job) is not None):
             return None
         return self.read_complete(fields)
@@ -429,9 +433,9 @@ class JobOutputs(ABC):
         self.recover()
         paths = [*self.first_files(), *self.existing()]  # after an interrupted exchange has brought files back
         check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
-        # A manifest without its outputs describes nothing, and is replaced.
-        overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
-        check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
+        if self.manifest not in paths:  # without its outputs it describes nothing, and is replaced
+            overwrite = overwrite or (read_record(self.manifest) or {}).get("format") == FORMAT
+            check_outputs([self.manifest], inputs=inputs, overwrite=overwrite)
 
 
 def listed_outputs(manifest: Path) -> list[str]:

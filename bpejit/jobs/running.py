@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,7 +60,7 @@ def run_job(plan: JobPlan, work: Fields) -> JobResult:
         plan.check_shared()
         with connected(work["ray_address"], workers=work["workers"]) as cluster:
             remarks(work["report"])(f"running on {cluster.describe()}")
-            parts = choose_parts(plan, cluster.slots)
+            plan, parts = plan.for_tasks(cluster.slots), choose_parts(plan.units, cluster.slots)
             result = begin_and_run(plan, parts, work, partial(run_tasks, plan, cluster), patience=DRIVER_PATIENCE)
             return replace(result, cluster=cluster.describe())
     _, parts = plan.options.part or (0, 1 if isinstance(plan.store, FolderStore) else plan.store.default_parts(plan.units))
@@ -116,12 +115,12 @@ def _run_whole(plan: JobPlan, parts: int, work: Fields, run_parts: RunParts, pat
         size = None if plan.size is None else max(plan.size - kept.read, 0)
 
         def advance(stage: str, n_read: int, total: int | None, unit: str) -> None:
-            if stage == "encode":
+            if stage == plan.stage:
                 n_read, total = done.read + n_read, size
                 report_details(report, tokens=done.tokens, documents=done.documents)
             report(stage, n_read, total, unit)
 
-        advance("encode", 0, size, "bytes")
+        advance(plan.stage, 0, size, "bytes")
         plans = [plan.part(part, parts, slice_units(plan.units, (part, parts))) for part in range(parts)]
         for part, totals in run_parts(plans, advance):
             before = found[part]
@@ -129,7 +128,7 @@ def _run_whole(plan: JobPlan, parts: int, work: Fields, run_parts: RunParts, pat
             done.tokens += totals.tokens - before.tokens
             done.documents += totals.documents - before.documents
             found[part] = totals
-            advance("encode", 0, size, "bytes")
+            advance(plan.stage, 0, size, "bytes")
     totals = sum(found, Totals())
     seconds = no_seconds() | {"encode": working_time() - begun}
     new_bytes = totals.bytes - kept.bytes
@@ -288,15 +287,20 @@ def _run_units(
     def fields(state: Fields) -> Fields:
         return {"totals": totals.as_json(), "text": {"sha256": text_sha256, **text}, **state}
 
-    report("encode", 0, size, "bytes")
-    with closing(plan.open_sink(checkpoints.folder, checkpoint)) as sink, closing(_map_units(plan, rest, engine)) as results:
+    def advance(ahead: int) -> None:
+        report(plan.stage, n_read + ahead, size, "bytes")
+
+    advance(0)
+    with ExitStack() as stack:
+        sink = stack.enter_context(closing(plan.open_sink(checkpoints.folder, checkpoint)))
+        results = stack.enter_context(closing(plan.map_units(rest, engine, checkpoints.folder, advance)))
         before = working_time()
-        for unit, result in results:
+        for unit, result, finished in results:
             now = working_time()
             seconds["encode"] += now - before
             sink.begin_unit(unit)
             if result is None:
-                totals.units += 1
+                totals.units += finished
                 # Not after the last unit, which the record of the complete part follows, nor after each of thousands of small
                 # units, since writing it takes a few milliseconds.
                 write = unsaved >= plan.options.unit_bytes // 4 and unit is not rest[-1]
@@ -308,39 +312,13 @@ def _run_units(
                 unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
                 n_read += result.n_read
                 report_details(report, tokens=totals.tokens, documents=totals.documents)
-                report("encode", n_read, size, "bytes")
+                advance(0)
             before = working_time()
             seconds["write"] += before - now
         complete = {**fields(sink.finish()), "complete": True}
         checkpoints.complete(complete, sink.changed())
         seconds["finish"] += working_time() - before
         return complete
-
-
-def _map_units(plan: JobPlan, units: Sequence[Any], engine: Engine) -> Generator[tuple[Any, Any], None, None]:
-    """Yield each result of a chunk with its unit, and None after the last chunk of a unit."""
-    marks: deque[tuple[Any, bool]] = deque()
-    job, chunker = plan.chunk_job()
-
-    def chunks() -> Iterator[Any]:
-        for unit in units:
-            for chunk in chunker.chunks(unit.sources):
-                marks.append((unit, True))
-                yield chunk
-            marks.append((unit, False))
-
-    def ended() -> Iterator[tuple[Any, Any]]:
-        while marks and not marks[0][1]:
-            yield marks.popleft()[0], None
-
-    # The engine takes chunks ahead of the results.
-    results: Any = engine.map_chunks(job, chunks())
-    with closing(results):
-        for result in results:
-            yield from ended()
-            yield marks.popleft()[0], result
-            yield from ended()
-    yield from ended()
 
 
 def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tuple[JobResult, float]:
@@ -352,7 +330,7 @@ def estimate_job(plan: JobPlan, work: Fields, *, estimated: bool = True) -> tupl
 
         plan.check_shared()
         slots, cluster = describe_cluster(work["ray_address"], work["workers"])
-        parts = choose_parts(plan, slots)
+        parts = choose_parts(plan.units, slots)
         slots = min(slots, parts)
     else:
         slots = plan.make_engine(work).workers

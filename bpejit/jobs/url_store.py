@@ -27,7 +27,7 @@ from typing import Any
 from bpejit.engines import Engine
 from bpejit.errors import CorpusError, OutputError
 from bpejit.jobs.folder_store import FolderStore, Left, StoredParts
-from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, Totals, part_folder, parts_in, read_record, sealed, unsealed
+from bpejit.jobs.job_folder import CHECKPOINT, LOCK, Fields, Totals, part_folder, parts_in, sealed, unsealed
 from bpejit.jobs.job_options import Finished, Part
 from bpejit.jobs.job_records import JobOutputs, checked_checkpoint, identify_part
 from bpejit.progress_bar import Progress
@@ -245,8 +245,8 @@ class UrlStore(UrlFiles, StoredParts):
                     (base / name).parent.mkdir(parents=True, exist_ok=True)
                     (base / name).touch()
             if local.manifest.exists():
-                with self.access(self.manifest_url, "read") as (file_system, name):
-                    local.manifest.write_bytes(file_system.cat_file(name))
+                with self.access(self.url_of(local, local.manifest), "read") as (file_system, name):
+                    file_system.get_file(name, str(local.manifest))
             try:
                 yield local
             except OutputError as error:
@@ -337,7 +337,7 @@ class UrlStore(UrlFiles, StoredParts):
         base = local.manifest.parent
         files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
         names = [path.relative_to(base).as_posix() for path in files]
-        job = (read_record(Path(finished.manifest)) or {}).get("job", {})
+        job = (local.read_description() or {}).get("job", {})
         with self.mirrored(local) as there:
             same = there.find_complete(job) is not None  # two runs have joined the parts of the job at the same time
             there.check(InputFiles([]), overwrite=overwrite or same)
@@ -345,12 +345,13 @@ class UrlStore(UrlFiles, StoredParts):
         note = f"{self.folder}/{STORING}"
         old = (old | set((self.read_json(note) or {}).get("old", ()))) - {*names}
         self.put_bytes(note, json.dumps({"files": sorted(names), "old": sorted(old)}).encode("ascii"))
-        self.remove([self.manifest_url])
+        manifest = self.url_of(local, local.manifest)
+        self.remove([manifest])
         for number, path in enumerate(files):
             report("store", number, len(files), "files")
             self.put_file(path, self.url_of(local, path))
         self.remove([f"{self.base}/{name}" for name in sorted(old)])
-        self.put_file(local.manifest, self.manifest_url)
+        self.put_file(local.manifest, manifest)
         report("store", len(files), len(files), "files")
         return self.at_urls(local, finished)
 

@@ -193,7 +193,7 @@ class DatasetPlan(JobPlan):
     max_memory: int = SHUFFLE_MEMORY
 
     kernels = (warm_encoding, warm_data_sets)
-    stage = "bpejit datagen"
+    command = "bpejit datagen"
 
     def with_vocabularies(self, found: Mapping[str, FeatureVocabulary]) -> DatasetPlan:
         """Return the plan with the vocabulary of each feature."""
@@ -281,13 +281,6 @@ class ShardSink(PartSink):
         """Return the shards that have changed since the last call."""
         shards, self._changed = self._changed, set()
         return [self._files[shard].path for shard in sorted(shards)]
-
-    def finish(self) -> dict[str, Any]:
-        """Return the state."""
-        return self.state()
-
-    def close(self) -> None:
-        """Do nothing: no shard stays open."""
 
 
 ShardTask = tuple[int, Sequence[tuple[Path, str]], Path]
