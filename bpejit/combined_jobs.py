@@ -9,7 +9,7 @@ from bpejit import arguments
 from bpejit.arguments import showing_progress
 from bpejit.errors import OutputError
 from bpejit.jobs.file_encoding import EncodeReport, join_token_files
-from bpejit.jobs.job_plan import open_store
+from bpejit.jobs.job_plan import continuing, open_store
 from bpejit.progress_bar import Progress
 from bpejit.storage.files import local_path
 
@@ -58,16 +58,15 @@ def combine(
     name = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.progress(progress)
-    if _is_dataset(name):
+    store = open_store(name, per_input=False)
+    job = ((store.begun() or store.described() or {}).get("job")) or {}
+    if "data_set" in job:
         from bpejit.t2t.datagen.problems import join_dataset  # not above: few jobs need it
 
         return join_dataset(name, overwrite=overwrite, report=report)
+    if "special_tokens" in job:
+        raise OutputError(
+            f"`{store.folder}` is an unfinished job that counts pre-tokens; expected parts that `shard` has divided: "
+            f"{continuing(store.begun())}"
+        )
     return join_token_files(name, overwrite=overwrite, report=report)
-
-
-def _is_dataset(out: str) -> bool:
-    """Return True if the job with an output, unfinished or complete, generates a data set, whose description only it has."""
-    store = open_store(out, per_input=False)
-    fields = store.begun() or store.described()
-    job = (fields or {}).get("job")
-    return isinstance(job, dict) and "data_set" in job

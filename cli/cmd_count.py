@@ -14,7 +14,7 @@ from bpejit.options import chosen
 
 from . import shared_options as shared
 from .command_types import Group, command
-from .progress import Progress, counted, format_bytes, format_estimate, format_seconds, watch
+from .progress import Progress, counted, format_bytes, format_estimate, format_seconds, telling_what_is_kept, watch
 from .reporting import check_json_output, fields_of, write_report, wrote
 
 if TYPE_CHECKING:
@@ -183,9 +183,17 @@ def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, An
 @shared.out_option("File to write the counts to.", required=True)
 @shared.options_of_counting(CountOptions)
 @shared.shard_option("Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`", last="")
+@shared.resume_option
 @shared.dry_run_option
 def count(
-    *, inputs: tuple[str, ...], out: str, overwrite: bool, options: dict[str, Any], shard: str | None, dry_run: bool
+    *,
+    inputs: tuple[str, ...],
+    out: str,
+    overwrite: bool,
+    options: dict[str, Any],
+    shard: str | None,
+    resume: bool,
+    dry_run: bool,
 ) -> None:
     """Count the distinct pre-tokens of text.
 
@@ -203,11 +211,13 @@ def count(
     inputs = shared.given_or_piped(inputs, instead=options["sources"], other=", or give files with `--source`")
     from bpejit.corpus.blocks import skipped_note
 
+    options |= {"shard": shard, "resume": resume, "overwrite": overwrite}
     with watch() as progress:
         if dry_run:
             plan = bpejit.plan_count(inputs, **chosen(PlanOptions, options))
         else:
-            counts = bpejit.count(inputs, out=out, shard=shard, overwrite=overwrite, progress=progress, **options)
+            with telling_what_is_kept(progress, out):
+                counts = bpejit.count(inputs, out=out, progress=progress, **options)
     if dry_run:
         finish_plan(progress, plan, out, after="and then sorting and writing the distinct ones")
         return

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +14,18 @@ from bpejit.jobs.job_options import OutputOptions
 from . import shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import command
-from .progress import Progress, counted, format_bytes, format_estimate, format_memory, format_rate, format_seconds, watch
-from .reporting import check_json_output, fields_of, named, shell_line, this_command, wrote
+from .progress import (
+    Progress,
+    counted,
+    format_bytes,
+    format_estimate,
+    format_memory,
+    format_rate,
+    format_seconds,
+    telling_what_is_kept,
+    watch,
+)
+from .reporting import check_json_output, fields_of, named, this_command, wrote
 from .shared_options import Paths
 
 if TYPE_CHECKING:
@@ -111,31 +119,6 @@ def _share(value: Any) -> float:
         if 0 <= share < 1:
             return share
     raise click.BadParameter(f"{shorten(value)}; expected a number from 0 up to 1, such as 0.005 or 0.5%")
-
-
-@contextmanager
-def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = False, is_part: bool = False) -> Iterator[None]:
-    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
-
-    That is the command which began the job, unless this one runs another part of it.
-    """
-    arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
-    progress.command = shell_line(["bpejit", *arguments, "--resume"])
-    try:
-        yield
-    except BaseException as error:
-        from bpejit.jobs.job_plan import open_store
-
-        kept = None
-        with suppress(Exception):  # a storage that cannot be reached
-            store = open_store(out, per_input=per_input)
-            kept, begun = store.kept(), store.begun() or {}
-        if kept is not None:
-            total = begun.get("units", kept.units)
-            text = f"kept {kept.units:,} of {total:,} units ({format_bytes(kept.read)} of input) in `{store.folder}`"
-            command = (not is_part and begun.get("command")) or progress.command
-            progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
-        raise
 
 
 @command()

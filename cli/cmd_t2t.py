@@ -11,7 +11,7 @@ from bpejit.corpus.reading_options import ReadingOptions
 from . import cmd_encode as jobs, shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import Group, command
-from .progress import Progress, describe_stage, format_bytes, format_rate, format_seconds, watch
+from .progress import Progress, describe_stage, format_bytes, format_rate, format_seconds, telling_what_is_kept, watch
 from .reporting import check_json_output, fields_of, wrote
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def datagen(
     with watch() as progress:
         loaded = load_problem(problem)
         out = f"{data_dir.rstrip('/') or '/'}/{loaded.dataset_filename()}"
-        with jobs.telling_what_is_kept(progress, out):
+        with telling_what_is_kept(progress, out):
             report = generate_data(loaded, data_dir, format=record_format, shard=shard, **options, **work, progress=progress)
     fields = {
         "data_dir": data_dir,

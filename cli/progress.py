@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from bpejit.errors import visible
@@ -20,7 +20,7 @@ from bpejit.progress_bar import (
     format_rate as format_rate,
 )
 
-from .reporting import this_command, with_option_names, write_event, write_json, write_message
+from .reporting import shell_line, this_command, with_option_names, write_event, write_json, write_message
 
 LINE_SECONDS = 10.0
 """Seconds between two lines about the progress, where there is no terminal."""
@@ -201,3 +201,28 @@ def watch() -> Iterator[Progress]:
             advice = "unset it" if problem.endswith("turns the cache off") else advice
             later = f"the result could not be stored, and later runs compile again: {problem}: {advice}"
         progress.message(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
+
+
+@contextmanager
+def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool = False, is_part: bool = False) -> Iterator[None]:
+    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
+
+    That is the command which began the job, unless this one runs another part of it.
+    """
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
+    progress.command = shell_line(["bpejit", *arguments, "--resume"])
+    try:
+        yield
+    except BaseException as error:
+        from bpejit.jobs.job_plan import open_store
+
+        kept = None
+        with suppress(Exception):  # a storage that cannot be reached
+            store = open_store(out, per_input=per_input)
+            kept, begun = store.kept(), store.begun() or {}
+        if kept is not None:
+            total = begun.get("units", kept.units)
+            text = f"kept {kept.units:,} of {total:,} units ({format_bytes(kept.read)} of input) in `{store.folder}`"
+            command = (not is_part and begun.get("command")) or progress.command
+            progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
+        raise

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from bpejit import arguments
-from bpejit.corpus.blocks import AnyChunk, Skipped
+from bpejit.corpus.blocks import AnyChunk
 from bpejit.corpus.contents import Contents, has_controls
 from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, find_paths, find_remote, records_of_folder
 from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream, open_input, open_raw, unreadable
@@ -386,21 +386,6 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
     """Return an absolute path, with links as they are; a URL is unchanged."""
     path = os.fspath(path)
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 - Path.resolve follows links
-
-
-def absolute_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
-    """Return sources with absolute paths, which another machine reads."""
-    return tuple(replace(source, path=absolute_path(source.path), kept=None, contents=None) for source in sources)
-
-
-def given_names(sources: Iterable[Source]) -> dict[str, str]:
-    """Return the names of sources as the user gave them, by their absolute paths."""
-    return {absolute_path(source.path): source.path for source in sources}
-
-
-def rename_records(skipped: Skipped, names: Mapping[str, str]) -> Skipped:
-    """Return skipped records with the names of `given_names`."""
-    return replace(skipped, first=tuple(replace(one, path=names.get(one.path, one.path)) for one in skipped.first))
 
 
 def check_shared_sources(sources: Iterable[Source]) -> None:

@@ -23,7 +23,7 @@ from bpejit.corpus.reading_options import InputOptions, ReadingOptions
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source, check_shared_sources, find_weighted_sources, total_bytes
 from bpejit.corpus.units import SAMPLES, plan_units, run_sample, sample_chunks
-from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally, part_of_sources
+from bpejit.counting.count_job import CountedChunk, CountJob, CountWorker, Tally, describe_skipped, part_of_sources
 from bpejit.counting.count_options import CountOptions, Memory, PlanOptions, RunSettings
 from bpejit.counting.counts import Counts
 from bpejit.counting.counts_file import write_counts
@@ -51,6 +51,7 @@ def count(
     *,
     out: StrPath | None = None,
     shard: str | tuple[int, int] | None = None,
+    resume: bool = False,
     overwrite: bool = False,
     **options: Unpack[CountOptions],
 ) -> Counts:
@@ -65,6 +66,10 @@ def count(
     shard : str or (int, int), optional
         Count one of several parts of the inputs, as for `Tokenizer.encode_files`: "I/N", or "auto" for the variables of Slurm
         or torchrun. All parts merged (`merge_counts`) are the counts of all inputs.
+    resume : bool, default False
+        Count in a job that goes on where an earlier run with the same inputs and options ended, with any engine; a gigabyte of
+        text is repeated. If `out` is complete, nothing is done. A job is slower by a few percent, and needs `out`. With
+        `engine="ray"` and `out`, counting is always a job, so that a run without `resume` may be continued.
     overwrite : bool, default False
         Replace `out` if it exists.
     {options}
@@ -91,19 +96,42 @@ def count(
         found, part = part_of_sources(found, describe_inputs(found, contents), settings, parse_shard(shard) or (0, 1))
     if out is not None:
         out = local_path(arguments.path("out", out, error=OutputError))
-    overwrite = arguments.flag("overwrite", overwrite)
+    resume, overwrite = arguments.flag("resume", resume), arguments.flag("overwrite", overwrite)
+    if resume and out is None:
+        raise OptionError(
+            "resume is True, and there is no `out=`; expected both, since a job keeps its progress beside the output"
+        )
+    if out is not None and (resume or on_cluster or _is_begun(out)):
+        if memory["temporary_folder"] is not None:
+            raise OptionError(
+                f"temporary_folder is given, and counting is a job, which keeps its progress beside `{out}`; expected one of "
+                "them: leave `temporary_folder=` out"
+            )
+        from bpejit.counting.counting_plan import count_as_job  # not at the top: most counts are no jobs
+
+        max_memory = _checked_memory(memory["max_memory"])
+        header = CountsHeader(settings, describe_inputs(found, contents, part), parts=() if part is None else (part,))
+        job = CountJob.of_settings(settings)
+        count_as_job(job, header, found, contents, out, work, max_memory=max_memory, resume=resume, overwrite=overwrite)
+        return Counts.load(out)
     if out is not None and is_remote(out):
         check_remote_output(out, overwrite=overwrite)
     elif out is not None:
         check_outputs([out], inputs=paths, overwrite=overwrite)
     if memory["temporary_folder"] is None:
-        memory["temporary_folder"] = folder_of(out, on_cluster)
-    with count_corpus(settings, found, contents, **work, **memory, out=out if on_cluster else None, part=part) as counts:
+        memory["temporary_folder"] = folder_of(out)
+    with count_corpus(settings, found, contents, **work, **memory, part=part) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
-        if not on_cluster:
-            write_counts(out, counts.header, counts.blocks(), work["report"])
+        write_counts(out, counts.header, counts.blocks(), work["report"])
     return Counts.load(out)
+
+
+def _is_begun(out: str) -> bool:
+    """Return True if there is an unfinished job with an output."""
+    from bpejit.jobs.job_plan import open_store  # not at the top: learning merges needs no jobs
+
+    return open_store(out, per_input=False).begun() is not None
 
 
 def open_inputs(inputs: Inputs, options: Mapping[str, Any]) -> tuple[Contents, list[Source]]:
@@ -113,11 +141,15 @@ def open_inputs(inputs: Inputs, options: Mapping[str, Any]) -> tuple[Contents, l
     return contents, find_weighted_sources(inputs, options["sources"], contents)
 
 
-def folder_of(out: str | None, on_cluster: bool) -> str | None:
-    """Return the path of the folder for an output, or its URL on a cluster, since only Ray writes to a URL."""
-    if out is None or (is_remote(out) and not on_cluster):
+def folder_of(out: str | None, *, urls: bool = False) -> str | None:
+    """Return the path of the folder for an output, or its URL if temporary files may be at URLs."""
+    if out is None or (is_remote(out) and not urls):
         return None
     return out.rstrip("/").rpartition("/")[0] if is_remote(out) else str(existing_parent(out))
+
+
+def _checked_memory(max_memory: int | None) -> int | None:
+    return arguments.optional_whole_number("max_memory", max_memory, least=1)
 
 
 @contextmanager
@@ -128,7 +160,6 @@ def count_corpus(
     *,
     max_memory: int | None = None,
     temporary_folder: StrPath | None = None,
-    out: str | None = None,
     part: Mapping[str, Any] | None = None,
     **work: Any,
 ) -> Iterator[Counts]:
@@ -142,8 +173,6 @@ def count_corpus(
         Checks of the inputs; has a list of those with a byte-order mark.
     max_memory, temporary_folder
         As for `count`.
-    out : str, optional
-        With the engine `ray`, a counts file that the cluster writes.
     part : dict, optional
         The record of a part, if the sources are one (see `part_of_sources`).
     **work
@@ -151,15 +180,16 @@ def count_corpus(
     """
     job = CountJob.of_settings(settings)
     total = contents.sampled_bytes(total_bytes(sources))
-    max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
-    header_of = partial(_header, settings, sources, contents, part)
+    max_memory = _checked_memory(max_memory)
     if work["engine"] == RAY:
-        from bpejit.counting.cluster_counting import count_on_cluster
+        from bpejit.counting.counting_plan import count_as_job
 
+        header = CountsHeader(settings, describe_inputs(sources, contents))
         with shared_runs_folder(_checked_folder(temporary_folder, urls=True)) as shared:
-            bounds = {"total": total, "max_memory": max_memory}
-            yield count_on_cluster(job, sources, contents, shared, work, **bounds, header_of=header_of, out=out)
+            count_as_job(job, header, sources, contents, f"{shared}/counts", work, max_memory=max_memory)
+            yield Counts.load(f"{shared}/counts")
         return
+    header_of = partial(_header, settings, sources, contents, part)
     spread = job.engine(work["engine"], work["workers"], total, sources, max_memory is not None)
     chunker = job.chunker(work["chunk_bytes"])
     tally = Tally(contents.sample is not None)
@@ -219,19 +249,13 @@ def _header(
     n_pretokens: int,
 ) -> CountsHeader:
     """Return the header of counts, or raise CorpusError if no record has a text."""
-    if not n_pretokens and tally.skipped:
+    if not tally.n_bytes and tally.skipped:
         raise no_texts(sum(tally.skipped.values(), NOTHING_SKIPPED))
-    inputs = describe_inputs(sources, contents)
-    for entry, source in zip(inputs, sources, strict=True):
-        if part is not None:
-            entry |= {"plan": part["plan"], "range": [source.start, source.size if source.stop is None else source.stop]}
-        lost = tally.skipped.get(entry["path"])
-        if lost:
-            entry |= {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]}
+    inputs = describe_skipped(describe_inputs(sources, contents, part), tally.skipped)
     return CountsHeader(settings, inputs, tally.n_bytes, n_pretokens, () if part is None else (part,))
 
 
-def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str, Any]]:
+def describe_inputs(sources: list[Source], contents: Contents, part: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return what identifies each input, for `CountsHeader.inputs`: path, size, fingerprint, and how it is read."""
     inputs = []
     for source in sources:
@@ -246,6 +270,8 @@ def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str,
             entry["weight"] = source.weight
         if contents.sample is not None:
             entry["max_bytes"], entry["seed"] = contents.sample
+        if part is not None:
+            entry |= {"plan": part["plan"], "range": [source.start, source.size if source.stop is None else source.stop]}
         inputs.append(entry)
     return inputs
 
@@ -306,7 +332,7 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     workers = work["workers"]
     engine = work["engine"]
     chunk_bytes = work["chunk_bytes"]
-    max_memory = arguments.optional_whole_number("max_memory", options["max_memory"], least=1)
+    max_memory = _checked_memory(options["max_memory"])
     contents, found = open_inputs(inputs, options)
     job = CountJob.of_settings(CountSettings.checked(**chosen(RunSettings, options)))
     chunker = job.chunker(chunk_bytes)
@@ -315,12 +341,13 @@ def plan_count(inputs: Inputs, **options: Unpack[PlanOptions]) -> CountPlan:
     parts = 0
     cluster = ""
     if engine == RAY:
-        from bpejit.counting.cluster_counting import plan_count_parts
+        from bpejit.counting.counting_plan import plan_counting_units
         from bpejit.engines.ray_cluster import describe_cluster
+        from bpejit.jobs.cluster_jobs import choose_parts
 
         check_shared_sources(found)
         slots, cluster = describe_cluster(work["ray_address"], workers)
-        parts = len(plan_count_parts(job, found, contents, chunk_bytes, total=size, slots=slots))
+        parts = choose_parts(plan_counting_units(job, found, contents), slots)
     else:
         slots = job.engine(engine, workers, size, found, max_memory is not None).workers
     if max_memory is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.corpus.blocks import NOTHING_SKIPPED, AnyChunk, Skipped
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, AnyChunk, Skipped
 from bpejit.corpus.chunks import CHUNK_BYTES, SMALL_FILE, Chunker, ChunkReader
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.registry import TEXT
@@ -173,11 +174,26 @@ class Tally:
         self.n_bytes += chunk.n_bytes
         self.done += chunk.n_bytes if self.sampled else chunk.n_read
         if chunk.skipped:
-            self.skip(chunk.skipped.first[0].path, chunk.skipped)
+            self.skip({chunk.skipped.first[0].path: chunk.skipped})
 
-    def skip(self, path: str, records: Skipped) -> None:
-        """Add records of an input."""
-        self.skipped[path] = self.skipped.get(path, NOTHING_SKIPPED) + records
+    def skip(self, others: Mapping[str, Skipped]) -> None:
+        """Add skipped records by their input, of which the first in the input are kept: chunks arrive in any order."""
+        for path, records in others.items():
+            known = self.skipped.get(path, NOTHING_SKIPPED)
+            first = sorted(
+                known.first + records.first, key=lambda one: [int(number) for number in re.findall(r"\d+", one.place)]
+            )
+            self.skipped[path] = Skipped(known.count + records.count, tuple(first[:MOST_SHOWN]))
+
+
+def describe_skipped(inputs: Sequence[Mapping[str, Any]], skipped: Mapping[str, Skipped]) -> list[dict[str, Any]]:
+    """Return the descriptions of inputs with their skipped records."""
+    described = [dict(entry) for entry in inputs]
+    for entry in described:
+        lost = skipped.get(entry["path"])
+        if lost:
+            entry |= {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]}
+    return described
 
 
 def check_runs(splitter: Splitter, words: Pattern, text: Array) -> None:

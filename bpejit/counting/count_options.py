@@ -127,8 +127,8 @@ class Memory(MemoryBound, total=False):
             """Where `max_memory` writes. By default the folder of `out`, or without `out` the folder for temporary files of the
             system (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this
             folder. With `engine="ray"`, all nodes must see it; it may be a URL, where a run that is killed leaves a prefix
-            `.counting.*`.""",
-            "Where --max-memory and --engine ray write.",
+            `.counting.*`. A counting job, as of `bpejit.count` with `engine="ray"` and `out`, writes beside `out` instead.""",
+            "Where --max-memory and training with --engine ray write.",
             value="path",
             metavar="FOLDER",
             shown="the folder of the output",

@@ -1,19 +1,13 @@
-"""Count pre-tokens in bounded memory: full tables are written to disk as sorted runs, which are merged at the end.
-
-Several machines write and read runs in a folder that all of them see, or as objects below a URL, which are stored when they
-are complete, and read by ranges.
-"""
+"""Count pre-tokens in bounded memory: full tables are written to disk as sorted runs, which are merged at the end."""
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from bpejit.arrays import PretokenTable
 from bpejit.counting.pretoken_counter import PretokenCounter
@@ -22,13 +16,10 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.kernels.common import keys
 from bpejit.kernels.counting import interning
 from bpejit.storage.files import is_remote, scratch_folder, write_error
-from bpejit.storage.remote import RemoteFile, check_container, remote_access, stored_file
+from bpejit.storage.remote import check_container, remote_access
 
 MOST_RUNS = 64
 """Runs that are merged in one pass. Each takes about a megabyte of memory; more are first merged to fewer."""
-
-RANGE_BYTES = 2 << 20
-"""Bytes of each request for a run at a URL: with 30 ms for a request, some 60 MB/s."""
 
 PROCESS_BYTES = 128 << 20
 """Memory of a process with everything imported, and of merging."""
@@ -62,7 +53,6 @@ class Run:
     Parameters
     ----------
     path : str
-        On a cluster, it may be a URL.
     n, n_bytes, n_pretokens : int
         Number of distinct pre-tokens, of their bytes, and the sum of their counts.
     """
@@ -139,7 +129,7 @@ class SpillingCounter(PretokenCounter):
 
 
 def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
-    """Write a stream to a new file of a folder, or below a URL.
+    """Write a stream to a new file of a folder.
 
     Raises
     ------
@@ -148,13 +138,10 @@ def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
     """
     path = f"{folder}/{os.urandom(8).hex()}.run"
     try:
-        with stored_file(path) if is_remote(path) else nullcontext(path) as local, Path(local).open("xb") as file:
+        with Path(path).open("xb") as file:
             totals = write_stream(file.write, stream)
     except OSError as cause:
-        if isinstance(cause, OutputError):
-            raise
-        error = write_error(path, cause)
-        raise OutputError(f"{error}, for example with `temporary_folder=`") from cause
+        raise OutputError(f"{write_error(path, cause)}, for example with `temporary_folder=`") from cause
     return Run(path, *totals)
 
 
@@ -167,7 +154,7 @@ def read_run(path: str) -> Iterator[PretokenTable]:
         If it cannot be read.
     """
     try:
-        with _open_run(path) as file:
+        with Path(path).open("rb") as file:
             yield from read_blocks(file.read)
     except (OSError, BlockError) as cause:
         raise OutputError(
@@ -176,10 +163,9 @@ def read_run(path: str) -> Iterator[PretokenTable]:
         ) from cause
 
 
-def _open_run(path: str) -> BinaryIO:
-    if not is_remote(path):
-        return Path(path).open("rb")
-    return io.BufferedReader(RemoteFile(path, error=OutputError, noun="the temporary file"), RANGE_BYTES)
+def merge_some_runs(folder: str, runs: Sequence[Run]) -> Run:
+    """Merge runs to a new one in a folder."""
+    return write_run(folder, merge_streams([read_run(run.path) for run in runs]))
 
 
 class SpilledRuns:
@@ -202,8 +188,9 @@ class SpilledRuns:
         while len(self._runs) > MOST_RUNS:
             self._runs.sort(key=lambda run: run.n_bytes)
             some, self._runs = self._runs[:MOST_RUNS], self._runs[MOST_RUNS:]
-            self._runs.append(write_run(self._folder, merge_streams([read_run(run.path) for run in some])))
-            remove_runs(some)
+            self._runs.append(merge_some_runs(self._folder, some))
+            for run in some:
+                Path(run.path).unlink()
         return merge_streams([read_run(run.path) for run in self._runs])
 
     def read_table(self) -> PretokenTable:
@@ -239,15 +226,3 @@ def shared_runs_folder(parent: str) -> Iterator[str]:
         with suppress(Exception), remote_access(url) as (file_system, name):
             file_system.invalidate_cache()
             file_system.rm(name, recursive=True)
-
-
-def remove_runs(runs: Sequence[Run]) -> None:
-    """Remove runs of one folder. An error is ignored, since the folder is removed later."""
-    if not (runs and is_remote(runs[0].path)):
-        for run in runs:
-            with suppress(OSError):
-                Path(run.path).unlink()
-        return
-    # One request for all: there are many runs, and the driver removes them.
-    with suppress(Exception), remote_access(runs[0].path) as (file_system, name):
-        file_system.rm([f"{name.rpartition('/')[0]}/{run.path.rpartition('/')[2]}" for run in runs])

@@ -81,7 +81,7 @@ class TrainingOutputs:
                     'from `transition=` on, with `superwords="super"`: train each of the others'
                 )
         if options.get("temporary_folder") is None:
-            options["temporary_folder"] = folder_of(self.out, options.get("engine") == RAY)
+            options["temporary_folder"] = folder_of(self.out, urls=options.get("engine") == RAY)
         model = train_model(inputs, counts_file=self.counts_file, **options)
         unreadable = save_folder(model, self.out, overwrite=self.overwrite)
         for size, folder in self.smaller.items():

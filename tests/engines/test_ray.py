@@ -16,6 +16,7 @@ import pytest
 from conftest import data_text
 from helpers.cli import snapshot
 from helpers.cluster import LocalCluster, Midway
+from helpers.counting import small_units
 from helpers.datagen import write_problem
 
 import bpejit
@@ -73,7 +74,7 @@ def test_counting_survives_a_kill(cluster: LocalCluster, work: Path, kill: str, 
     options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000, "sources": {"in/two.txt": 3}}
     inputs = ["in/one.txt", "in/broken.jsonl"]
     expected = bpejit.count(inputs, out="one.counts", **options)
-    monkeypatch.setattr("bpejit.counting.cluster_counting.PART_BYTES", (60_000, 20_000))
+    small_units(monkeypatch)
     if kill == "node":
         cluster.fill(3)
     midway = Midway("count", cluster.kill_node if kill == "node" else lambda: cluster.kill_worker("ray::bpejit count part"))
@@ -139,12 +140,7 @@ def test_nodes_with_another_copy_of_an_input_are_refused(
     cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """The driver tells other modification times than the nodes find, as for an old copy."""
-    module = {
-        "encode": "bpejit.jobs.cluster_jobs",
-        "count": "bpejit.counting.cluster_counting",
-        "datagen": "bpejit.jobs.cluster_jobs",
-    }[stage]
-    monkeypatch.setattr(f"{module}.modified_times", lambda paths: dict.fromkeys(paths, 10**18))
+    monkeypatch.setattr("bpejit.jobs.cluster_jobs.modified_times", lambda paths: dict.fromkeys(paths, 10**18))
     assert cluster.address
     with pytest.raises(bpejit.CorpusError, match=r"is another file on the node .*of the driver at 1000000000\.0.* seconds"):
         if stage == "encode":
@@ -225,7 +221,7 @@ def test_command_with_a_local_ray(work: Path) -> None:
     train = command("train", "in", "--vocab-size", "300", "--engine", "ray", "--ray-address", "local", "--workers", "1")
     _, errors = train.communicate(timeout=120)
     assert train.returncode == 0, errors
-    assert "counting on a local Ray (1 node, 1 processor)" in errors
+    assert "running on a local Ray (1 node, 1 processor)" in errors
     assert bpejit.load("tokenizer").sha256 == bpejit.train("in", vocab_size=300).sha256
     assert set(Path(tempfile.gettempdir()).glob("bpejit-ray-*")) == before
     plan = command("encode", "in", "--out", "t.bin", "--engine", "ray", "--ray-address", "local", "--dry-run")

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from conftest import DATA, data_text
 from helpers.cluster import LocalCluster, Midway
+from helpers.counting import small_units
 from helpers.datagen import write_problem
 from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import OutputError
+from bpejit.jobs.job_plan import open_store
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
@@ -50,37 +52,37 @@ def test_outputs_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path,
 
 
 def test_counting_at_urls(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs, runs and the counts file are at URLs; a worker is killed while it counts."""
-    monkeypatch.setattr("bpejit.counting.cluster_counting.PART_BYTES", (60_000, 20_000))
+    """Inputs, parts and the counts file are at URLs; a worker is killed while it counts, and the driver is interrupted."""
+    small_units(monkeypatch)
     urls = [bucket.put(f"in/{name}.txt", data_text("prose.txt")) for name in ("one", "two")]
     options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000}
     expected = bpejit.count(urls, out=tmp_path / "one.counts", **options)
     midway = Midway("count", lambda: cluster.kill_worker("ray::bpejit count part"))
     out = f"{bucket.url}/deep/ray.counts"
-    prefixes: set[str] = set()
-
-    def progress(stage: str, done: int, total: int | None, unit: str) -> None:
-        midway(stage, done, total, unit)
-        if stage == "combine":
-            prefixes.update(key.rpartition("/")[0] for key in bucket.list_keys() if key.endswith(".run"))
-
-    found = bpejit.count(urls, out=out, engine="ray", progress=progress, **options)
+    found = bpejit.count(urls, out=out, engine="ray", progress=midway, **options)
     assert midway.acted
     assert found == expected
     assert bucket.get("deep/ray.counts") == (tmp_path / "one.counts").read_bytes()
-    assert len(prefixes) == 1
-    assert prefixes.pop().startswith("deep/.counting.bpejit-")
     with pytest.raises(OutputError, match="already exists"):
         bpejit.count(urls, out=out, engine="ray")
     trained = bpejit.train(urls, vocab_size=400, engine="ray", temporary_folder=bucket.url, max_memory=1 << 30, **options)
     assert trained.sha256 == bpejit.train(urls, vocab_size=400, **options).sha256
 
     def stop(stage: str, done: int, total: int | None, unit: str) -> None:
-        if stage == "combine" and done:
+        if stage == "count" and done:
             raise KeyboardInterrupt
 
+    more = f"{bucket.url}/more.counts"
     with pytest.raises(KeyboardInterrupt):
-        bpejit.count(urls, out=f"{bucket.url}/more.counts", engine="ray", progress=stop, **options)
+        bpejit.count(urls, out=more, engine="ray", progress=stop, **options)
+    kept = open_store(more, per_input=False).kept()
+    assert kept is not None
+    assert kept.units
+    with pytest.raises(OutputError, match=r"finished parts of an unfinished job; .*continue it with `resume=True`"):
+        bpejit.count(urls, out=more, engine="ray", **options)
+    bpejit.count(urls, out=more, resume=True, **options)  # without the cluster
+    assert bucket.get("more.counts") == (tmp_path / "one.counts").read_bytes()
+    bucket.file_system.rm_file(f"{bucket.name}/more.counts")
     with pytest.raises(OutputError, match="the bucket `bucket-missing` does not exist"):
         bpejit.count(urls, out="s3://bucket-missing/more.counts", engine="ray")
     assert bucket.list_keys() == ["deep/ray.counts", "in/one.txt", "in/two.txt"]

@@ -34,8 +34,9 @@ NODES = 3
 SLOW = r"(?<=\s)\w+|\w+|\W"
 SCRIPT = """
 import json, sys
-import bpejit, bpejit.counting.cluster_counting
-bpejit.counting.cluster_counting.PART_BYTES = 200_000, 100_000
+import bpejit
+from bpejit.counting import counting_plan
+counting_plan.LEAST_UNIT, counting_plan.UNIT_BYTES, counting_plan.GROUP_BYTES = 100_000, 100_000, 200_000
 name, arguments = json.loads(sys.argv[1])
 if name == "train":
     bpejit.train(**arguments).save("out/tokenizer", overwrite=True)
@@ -139,11 +140,10 @@ def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
         job[AT_URLS[name]] = f"{storage.url}/{job[AT_URLS[name]]}"
         for key in storage.list_keys():
             storage.file_system.rm_file(f"{storage.name}/{key}")
-    if name not in ("count", "train"):
+    if name != "train":
         job["resume"] = True
-    else:
-        if storage is None:
-            job["temporary_folder"] = "out"
+    elif storage is None:
+        job["temporary_folder"] = "out"
     folder = shared.folder
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").mkdir()

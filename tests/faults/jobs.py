@@ -1,4 +1,4 @@
-"""Encoding jobs killed at random moments, again and again: the resumed job has the bytes of an uninterrupted one."""
+"""Jobs of encoding and counting killed at random moments: the resumed job has the bytes of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from helpers.cli import COMMAND, ENVIRONMENT
 from tests.faults.area import WrongError
 from tests.faults.commands import read_files
 
-TITLE = "encoding jobs killed at random moments, with full disks, and resumed"
+TITLE = "encoding and counting jobs killed at random moments, with full disks, and resumed"
 CASES = 30
 TIMEOUT = 600.0
 
@@ -28,10 +28,15 @@ END = "<|endoftext|>"
 SCRIPT = """
 import json, sys
 import bpejit
+from bpejit.counting import counting_plan
 from bpejit.jobs import final_files
 final_files.BLOCK_TOKENS = 50_000  # Parquet and Arrow files are begun while the job encodes
 arguments = json.loads(sys.argv[1])
-bpejit.load("tokenizer").encode_files(**arguments)
+if "pattern" in arguments:
+    counting_plan.LEAST_UNIT = counting_plan.GROUP_BYTES = arguments.pop("unit_bytes")
+    bpejit.count(**arguments)
+else:
+    bpejit.load("tokenizer").encode_files(**arguments)
 """
 COMMON: dict[str, Any] = {"inputs": ["corpus.txt", "more.txt"], "unit_bytes": 500_000, "chunk_bytes": 100_000, "workers": 2}
 JOBS: dict[str, dict[str, Any]] = {
@@ -44,6 +49,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "llmc": {"out": "out/t.bin", "format": "llmc", "dtype": "uint16", "shard_tokens": 400_000},
     "datatrove": {"out": "out/t.ds", "format": "datatrove", "append_token": END},
     "text": {"out": "out/t.txt", "format": "text"},
+    "counts": {"out": "out/t.counts", "pattern": r"(?<=\s)\w+|\w+|\W"},
     "rows": {"out": "out/t.arrow", "format": "arrow", "pack": 512, "val_fraction": 0.1, "append_token": END},
 }
 
@@ -129,7 +135,7 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
     """Interrupt each part of a job up to four times, resume it after each, and compare the result."""
     name = case.choice(list(shared.jobs))
     job = shared.jobs[name] | {"resume": True, "engine": case.choice(["serial", "threads", "processes"])}
-    parts = case.choice([1, 1, 2, 3])
+    parts = case.choice([1, 1, 2, 3]) if name != "counts" else 1  # parts of counts are files of their own
     folder, launcher = shared.folder, shared.launcher
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").mkdir()

@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_109,
-    "package lines of code": 42_653,
-    "package tokens": 418_398,
+    "package lines": 70_317,
+    "package lines of code": 42_760,
+    "package tokens": 419_674,
     "tokens in a line of code": 9.82,
     "package modules": 313,
-    "cli lines": 4_158,
+    "cli lines": 4_175,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,

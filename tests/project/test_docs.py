@@ -426,7 +426,7 @@ SHELL_EXAMPLES = {
     ("docs/tutorial.md", "console", 8): "tests/project/test_docs.py::test_tutorial",
     ("docs/formats.md", "console", 1): "tests/project/test_docs.py::test_page_of_formats",
     ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
-    ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
+    ("docs/counts.md", "console", 6): "tests/project/test_docs.py::test_examples_of_counts",
     ("docs/counting-tokens.md", "console", 1): "tests/project/test_docs.py::test_page_of_counting",
     ("docs/datagen.md", "console", 4): "tests/project/test_docs.py::test_data_sets_page",
     ("docs/how-bpe-training-works.md", "console", 10): "tests/project/test_docs.py::test_page_on_training",
