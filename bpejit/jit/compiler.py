@@ -213,4 +213,9 @@ def _generate(module: Any, symbol: str) -> bytes:
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"  # kernels that are linked together must not call each other's copies
+    passes = llvm.create_new_module_pass_manager()
+    if hasattr(passes, "add_dead_arg_elimination_pass"):  # from llvmlite 0.45 on
+        # Possible only now that functions are internal: an array is seven arguments, most of which no function uses.
+        passes.add_dead_arg_elimination_pass()
+        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3)))
     return bytes(machine.emit_object(module))

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_317,
-    "package lines of code": 42_760,
-    "package tokens": 419_674,
+    "package lines": 70_322,
+    "package lines of code": 42_764,
+    "package tokens": 419_716,
     "tokens in a line of code": 9.82,
     "package modules": 313,
     "cli lines": 4_175,
