@@ -223,7 +223,8 @@ def count(
         return
     first = [record for entry in counts.header.inputs for record in entry.get("first_skipped", ())]
     n_skipped = _totals(counts)["skipped_records"]
-    _finish(progress, "counted {}", counts, out, [skipped_note(n_skipped, first)] if n_skipped else [])
+    earlier = "" if "count" in progress.stages else ", all of it in an earlier run,"
+    _finish(progress, f"counted {{}}{earlier}", counts, out, [skipped_note(n_skipped, first)] if n_skipped else [])
 
 
 @command("merge-counts")

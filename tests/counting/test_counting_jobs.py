@@ -310,4 +310,7 @@ def test_command(work: Path) -> None:
     assert "kept 3 of 11 units" in refused.stderr
     done = invoke("count", "one.txt", "--out", "job.counts", "--resume")
     assert "resuming the job after 3 of 11 units" in done.stderr
+    assert "earlier run" not in done.stderr
+    again = invoke("count", "one.txt", "--out", "job.counts", "--resume")
+    assert "kB, all of it in an earlier run, in " in again.stderr
     assert Path("job.counts").read_bytes() == Path("once.counts").read_bytes()
