@@ -49,7 +49,7 @@ def open_input(path: str, start: int = 0) -> BinaryIO:
         If it cannot be opened.
     """
     try:
-        file: Any = RemoteFile(path, error=CorpusError) if is_remote(path) else open_raw(path)
+        file: Any = RemoteFile(path) if is_remote(path) else open_raw(path)
         if start:
             file.seek(start)
         return file  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bpejit.errors import BpejitError, OutputError
+from bpejit.errors import BpejitError, CorpusError, OutputError
 from bpejit.extras import import_extra
 from bpejit.storage.files import scratch_folder
 
@@ -113,22 +113,13 @@ def check_container(path: str, file_system: Any, name: str) -> None:
 
 
 class RemoteFile(io.RawIOBase):
-    """A remote file that is read by ranges: each `read` is one request for exactly the bytes that are asked for.
+    """A remote input that is read by ranges: each `read` is one request for exactly the bytes that are asked for."""
 
-    Parameters
-    ----------
-    url : str
-    error : type
-    noun : str
-        What the file is, for messages.
-    """
-
-    def __init__(self, url: str, *, error: type[BpejitError], noun: str = "the input") -> None:
+    def __init__(self, url: str) -> None:
         super().__init__()
-        with remote_access(url, error=error, noun=noun) as found:
+        with remote_access(url, error=CorpusError, noun="the input") as found:
             self._file_system, self._name = found
         self._path = url
-        self._error = error
         self._position = 0
 
     def readable(self) -> bool:
@@ -153,7 +144,7 @@ class RemoteFile(io.RawIOBase):
         stop = self._size() if size < 0 else self._position + size
         if stop <= self._position:
             return b""
-        with remote_errors(self._path, error=self._error):
+        with remote_errors(self._path, error=CorpusError):
             try:
                 data: bytes = self._file_system.cat_file(self._name, start=self._position, end=stop)
             except Exception:
@@ -172,7 +163,7 @@ class RemoteFile(io.RawIOBase):
         return len(data)
 
     def _size(self) -> int:
-        with remote_errors(self._path, error=self._error):
+        with remote_errors(self._path, error=CorpusError):
             return int(self._file_system.size(self._name))
 
 
