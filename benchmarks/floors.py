@@ -28,6 +28,9 @@ from .compare.works.batch import short_texts
 N_TEXTS = 200_000
 STREAM_BYTES = 5_000_000
 STRING_BYTES = 4_000_000
+SHORT_ARRAYS = {53: 200_000, 614: 40_000}
+"""The number of texts by their characters."""
+
 GROUP = 1 << 8
 BLOCK_IDS = 1 << 16
 BLOCK_BYTES = 1 << 18
@@ -158,6 +161,44 @@ def documents(tokenizer: Any, text: str) -> None:
         print(f"  {(kernel + converting) / took:.0%} of both floors", flush=True)
 
 
+def arrays(tokenizer: Any, text: str) -> None:
+    """Different short texts in a call each, in later passes: the kernel for their batch, a call, and an array of NumPy."""
+
+    class Nothing:
+        def method(self, text: str, *, num_threads: int = 1, allowed: None = None, disallowed: None = None) -> str:
+            return text
+
+    call = Nothing().method
+    for size, most in SHORT_ARRAYS.items():
+        texts = [text[begin : begin + size] for begin in range(0, min(len(text) - size, most * size), size)]
+        n_ids = len(tokenizer.encode_array(texts[0]))
+
+        def whole(texts: list[str] = texts) -> None:
+            for one in texts:
+                tokenizer.encode_array(one)
+
+        def together(texts: list[str] = texts) -> None:
+            tokenizer.encode_batch(texts)
+
+        def calls(texts: list[str] = texts) -> None:
+            for one in texts:
+                call(one)
+
+        def made(texts: list[str] = texts, n_ids: int = n_ids) -> None:
+            for _ in texts:
+                np.empty(n_ids, np.uint32)
+
+        times = {work: [] for work in (whole, together, calls, made)}
+        for _ in range(RUNS):
+            for work, found in times.items():
+                found.append(best(work, 1) / len(texts))
+        took, *floors = (statistics.median(found) for found in times.values())
+        show(f"an array for each of {len(texts):,} texts of {size} characters, a text", took)
+        for label, seconds in zip(("all in one batch", "an empty method", "an empty array"), floors, strict=True):
+            show(f"  floor: {label}", seconds)
+        print(f"  {sum(floors) / took:.0%} of the three floors", flush=True)
+
+
 def stream(tokenizer: Any, text: str) -> None:
     """`encode_iterable`: a Python integer for each id, from memoryviews, which is faster than lists or a generator."""
     data = cut(text.encode(), STREAM_BYTES).decode()
@@ -259,6 +300,7 @@ def main() -> None:
         tokenizer = bpejit.load(vocabulary.path)
         batches(tokenizer, text)
         one_text(tokenizer, text)
+        arrays(tokenizer, text)
         documents(tokenizer, text)
         stream(tokenizer, text)
         decoding(tokenizer, text)

@@ -4,12 +4,12 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_322,
-    "package lines of code": 42_764,
-    "package tokens": 419_716,
+    "package lines": 70_313,
+    "package lines of code": 42_763,
+    "package tokens": 419_690,
     "tokens in a line of code": 9.82,
     "package modules": 313,
-    "cli lines": 4_175,
+    "cli lines": 4_176,
     "cli modules": 19,
     "layers": 21,
     "modules in no layer": 0,
