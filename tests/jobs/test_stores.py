@@ -50,6 +50,7 @@ def complete_part(store: Store, part: int, parts: int, scratch: Path) -> None:
     write_record(folder / CHECKPOINT, {"of": of, "totals": TOTALS.as_json(), "complete": True})
     if isinstance(store, UrlStore):
         store.store_part(names, part, parts)
+        assert [path.name for path in folder.iterdir()] == [CHECKPOINT], "the space is needed once"
 
 
 def test_job_is_claimed_once(store: Store) -> None:

@@ -210,6 +210,14 @@ def test_text_without_spaces_is_not_collected(tmp_path: Path, monkeypatch: pytes
         open_tokens(tmp_path / "t.ids")
 
 
+def test_lines_of_all_blocks_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.ids").write_bytes(b"5 6 \n\n7\n\n 8 x\n")
+    for size in (2, 3, 4, 100):
+        monkeypatch.setattr("bpejit.tokenfiles.text_files._BYTES", size)
+        with pytest.raises(TokenFileError, match="line 5: 'x' is not a token id"):
+            open_tokens(tmp_path / "t.ids")
+
+
 def test_largest_number_of_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"1\n%d 00%d" % (2**32 - 1, 2**32 - 1))

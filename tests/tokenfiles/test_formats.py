@@ -514,6 +514,14 @@ def test_encoding_into_packed_rows(tmp_path: Path) -> None:
         tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "x", pack=4)
 
 
+@pytest.mark.parametrize("name", LISTS)
+def test_rows_of_one_id(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "d", DOCUMENTS)
+    bpejit.convert_tokens(tmp_path / "d", tmp_path / "t", format=name, pack=1)
+    table = read_table(tmp_path / "t", name).to_pydict()
+    assert table == {"input_ids": [[1], [2], [3], [4], [5], [6]], "document_lengths": [[1]] * 6}
+
+
 def test_packing_needs_rows(tmp_path: Path) -> None:
     write_documents(tmp_path / "d", DOCUMENTS)
     with pytest.raises(OptionError, match="pack is 4, and the format npy has no rows; expected parquet or arrow"):

@@ -15,6 +15,8 @@ from hypothesis import given, strategies as st
 
 from bpejit import convert_tokens, open_tokens
 from bpejit.errors import ArgumentTypeError, BpejitWarning, TokenFileError
+from bpejit.storage.exchange import journal_path
+from bpejit.storage.temporary import boot_name, hidden
 from bpejit.tokenfiles import format_names, load_format, readers
 from bpejit.tokenfiles.opening import find_token_files
 from bpejit.tokenfiles.readers import TokenReader
@@ -334,6 +336,17 @@ def test_damaged_manifests(shards: Path, change: Any, message: str) -> None:
     change(shards, lambda edit: damage(shards, edit))
     with pytest.raises(TokenFileError, match=message):
         open_tokens(shards)
+
+
+def test_manifest_that_an_interrupted_run_set_aside(shards: Path) -> None:
+    entry = [hidden(shards, kind) for kind in ("new", "old")]
+    entry[0].write_bytes(b"{}")
+    shards.rename(entry[1])
+    fields = {"format": "bpejit journal", "format_version": 1, "boot": boot_name(), "entries": [[shards.name, *map(str, entry)]]}
+    journal_path(shards).write_text(json.dumps(fields))
+    open_tokens(shards).verify()
+    assert len(find_token_files(shards)) > 1
+    assert not entry[1].exists()
 
 
 def test_jobs_that_have_not_finished(jobs: Path, tmp_path: Path) -> None:
