@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import data_text, small
 from helpers.cli import snapshot
-from helpers.killing import needs_fork, run_killed
+from helpers.killing import KILLED, needs_fork, run_killed
 
 import bpejit
 from bpejit.errors import EngineError, OptionError, OutputError, SpecialTokenError
@@ -430,6 +432,35 @@ def test_killed_at_any_step(work: Path, tokenizer: bpejit.Tokenizer, name: str, 
     else:
         pytest.fail("there are more steps than thought")
     assert outcomes == {"resumed", "begun again"}
+
+
+@needs_fork
+@pytest.mark.compiled
+def test_finished_units_outlast_a_kill(work: Path, tokenizer: bpejit.Tokenizer) -> None:
+    def kill(stage: str, done: int, *_: Any) -> None:
+        if done > 3 * UNIT["unit_bytes"]:
+            os._exit(KILLED)
+
+    run = partial(tokenizer.encode_files, INPUTS, "tokens.bin", progress=kill, engine="serial", **UNIT)
+    assert run_killed(run, 10**6, work)
+    assert tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT).kept_units > 0
+
+
+@needs_fork
+@pytest.mark.compiled
+@pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True, "append_token": END}])
+def test_rest_of_an_interrupted_exchange_is_removed(
+    options: dict[str, Any], work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
+    expected = results(work)
+    with monkeypatch.context() as patch:
+        patch.setattr(job_folder_module, "exchange_files", lambda *_: os._exit(KILLED))
+        again = partial(tokenizer.encode_files, INPUTS, "tokens.bin", engine="serial", overwrite=True, **UNIT)
+        assert run_killed(again, 10**6, work)
+    assert len(results(work)) > 2 * len(expected), "with second names of the new files"
+    report = tokenizer.encode_files(INPUTS, "tokens.bin", **options, **UNIT)
+    assert (report.kept_units > 0, set(results(work))) == ("resume" in options, set(expected))
 
 
 # ---- options -----------------------------------------------------------------------------------------------------------
