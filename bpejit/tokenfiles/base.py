@@ -190,7 +190,7 @@ class TokenFileFormat:
         try:
             fields = read_description(self.main_file(path))
         except TokenFileError:  # the reader of this format reports what is wrong
-            return self.name == BIN_FORMAT
+            return self.name == BIN_FORMAT or self.is_like(path)
         return self.is_like(path) if fields is None else fields.file_format == self.name
 
     def is_like(self, path: StrPath) -> bool:

@@ -271,6 +271,14 @@ def test_files_of_bpejit_without_index(tmp_path: Path) -> None:
         open_tokens(tmp_path / "t")
 
 
+@pytest.mark.parametrize("name", ["t", "t.bin", "t.idx"])
+def test_description_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
+    (tmp_path / "t.bin.json").write_text("{")
+    with pytest.raises(TokenFileError, match=r"t.bin.json` is broken at line 1"):
+        open_tokens(tmp_path / name)
+
+
 # ---- datatrove
 
 

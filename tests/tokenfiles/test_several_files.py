@@ -342,7 +342,12 @@ def test_manifest_that_an_interrupted_run_set_aside(shards: Path) -> None:
     entry = [hidden(shards, kind) for kind in ("new", "old")]
     entry[0].write_bytes(b"{}")
     shards.rename(entry[1])
-    fields = {"format": "bpejit journal", "format_version": 1, "boot": boot_name(), "entries": [[shards.name, *map(str, entry)]]}
+    fields = {
+        "format": "bpejit journal",
+        "format_version": 1,
+        "boot": boot_name(),
+        "entries": [[shards.name, *map(str, entry)]],
+    }
     journal_path(shards).write_text(json.dumps(fields))
     open_tokens(shards).verify()
     assert len(find_token_files(shards)) > 1
