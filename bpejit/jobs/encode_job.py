@@ -53,6 +53,8 @@ class EncodedChunk(NamedTuple):
         The values of the columns to keep, a row for each document.
     checksum : bytes
         Of what was read (see `block_checksum`).
+    ends_open : bool
+        Whether the chunk has no ids, and its end is that of the text, which is one of a document only if one continues there.
     """
 
     n_bytes: int
@@ -62,6 +64,7 @@ class EncodedChunk(NamedTuple):
     skipped: Skipped = NOTHING_SKIPPED
     columns: bytes | None = None
     checksum: bytes = b""
+    ends_open: bool = False
 
     @property
     def n_tokens(self) -> int:
@@ -72,6 +75,10 @@ class EncodedChunk(NamedTuple):
     def n_documents(self) -> int:
         """Number of documents that end in the chunk."""
         return self.ends.size
+
+    def following(self, is_open: bool) -> EncodedChunk:
+        """Return the chunk as it is after others; `is_open` tells whether a document continues in it."""
+        return self._replace(ends=self.ends[:0]) if self.ends_open and not is_open else self
 
 
 def block_checksum(block: Block) -> bytes:
@@ -112,19 +119,22 @@ class EncodeWorker:
         """Encode one chunk."""
         block = chunk.read(self._reader)
         workspace = self._workspace
+        ends_open = False
         if block.ends is None:
             found = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, workspace)
             ids = found.astype(self._dtype)
             ends = self._separated_ends(ids) if block.separated else np.empty(0, np.int64)
             if block.final and (not ends.size or ends[-1] != ids.size):
                 ends = np.append(ends, ids.size)
+                ends_open = block.separated and not ids.size
         else:
             found, ends = self._encoder.encode_block(block.text, block.ends, workspace, specials=block.specials)
             ids = found.astype(self._dtype)
             if block.separated and block.specials:
-                # An empty text has no document, and a separator at the end of a text is not followed by one.
+                # A text without ids has no document, and a separator at the end of a text is not followed by one.
                 ends = distinct(np.concatenate((self._separated_ends(ids), ends[ends > 0])))
-        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns, block_checksum(block))
+        checked = block_checksum(block)
+        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns, checked, ends_open)
 
     def _separated_ends(self, ids: Array) -> Array:
         """Return the positions after each separator, as int64 [documents]."""
@@ -367,6 +377,7 @@ class EncodingSink(PartSink):
         """Append an encoded chunk; return the numbers of ids, with those that were added, and of documents."""
         if self._watch is not None:
             self._watch.check(result.ids)
+        result = result.following(self._tokens.last is not None)
         ids, ends = self._tokens.add(result.ids, result.ends)
         sides = self._sides
         divided = self._choice.divide(ids, ends) if len(sides) > 1 else [(ids, ends)]

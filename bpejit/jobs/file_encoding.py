@@ -397,7 +397,10 @@ def _encoded_chunks(
     spread = make_engine(work["engine"], work["workers"], input_bytes=total, releases_gil=splitter.automaton is not None)
     chunks = Chunker(splitter, chunk_bytes=work["chunk_bytes"]).chunks(sources)
     report(stage, 0, total, "bytes")
-    for chunk in spread.map_chunks(encode_job(encoder, dtype), chunks):
+    is_open = False  # whether a document continues in the next chunk
+    for found in spread.map_chunks(encode_job(encoder, dtype), chunks):
+        chunk = found.following(is_open)
+        is_open = bool(chunk.n_tokens > chunk.ends[-1]) if chunk.n_documents else is_open or chunk.n_tokens > 0
         totals.add(chunk, 0, chunk.n_documents)
         yield chunk
         report_details(report, tokens=totals.tokens, documents=totals.documents)

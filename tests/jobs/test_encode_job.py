@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import data_text, small
+from helpers.huggingface import added_token, tokenizer_json
 from hypothesis import given, strategies as st
 
 import bpejit
@@ -15,6 +17,8 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.workspace import MAX_DOCUMENTS
+from bpejit.formats.huggingface_reading import model_from_json
+from bpejit.formats.missing_parts import END_OF_TEXT as END
 from bpejit.jobs.encode_job import EncodedChunk, encode_job, find_separator
 
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
@@ -73,6 +77,34 @@ def test_separator_is_end_of_text_or_the_eos_token(tmp_path: Path) -> None:
     eos = bpejit.train(path, vocab_size=258, special_tokens=["<|a|>", "<|b|>"], eos_token="<|b|>")
     assert find_separator(eos.model) == eos.token_to_id("<|b|>")
     assert find_separator(bpejit.train(path, vocab_size=257, special_tokens=[]).model) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["z", "zz", "a"], ["a"]),
+        (["a", "zz", "", "b"], ["a", "b"]),
+        ([f"a{END}zz", f"zz{END}z"], [f"a{END}", END]),
+        ([f"a{END}{'z' * 30}", f"b<|x|>{'z' * 30}", "z", "c"], [f"a{END}", "b<|x|>", "c"]),  # the last chunks have no ids
+    ],
+)
+def test_texts_without_ids_have_no_document(texts: list[str], expected: list[str], tmp_path: Path) -> None:
+    removed = {"type": "Replace", "pattern": {"String": "z"}, "content": ""}
+    content = tokenizer_json(added=(added_token(END), added_token("<|x|>")), normalizer=removed)
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(content))
+    inputs = [tmp_path / f"{number}.txt" for number in range(len(texts))]
+    for path, text in zip(inputs, texts, strict=True):
+        path.write_text(text)
+    for chunk_bytes in (1, 2, 1000):
+        options: dict[str, Any] = {"overwrite": True, "chunk_bytes": chunk_bytes, "engine": "serial"}
+        report = tokenizer.encode_files(inputs, tmp_path / "t.bin", document_index=True, **options)
+        found = bpejit.open_tokens(tmp_path / "t.bin")
+        documents = [found.document(number).tolist() for number in range(found.n_documents or 0)]
+        assert documents == [tokenizer.encode(document) for document in expected]
+        with (tmp_path / "stream").open("wb") as stream:
+            streamed = tokenizer.encode_files(inputs, stream, append_token=END, **options)
+        assert report.documents == streamed.documents == len(expected)
+        assert np.fromfile(tmp_path / "stream", "<u2").tolist().count(tokenizer.special_tokens[END]) == len(expected)
 
 
 texts = st.lists(
