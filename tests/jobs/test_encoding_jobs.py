@@ -434,6 +434,28 @@ def test_killed_at_any_step(work: Path, tokenizer: bpejit.Tokenizer, name: str, 
     assert outcomes == {"resumed", "begun again"}
 
 
+def test_output_that_appears_meanwhile_is_not_replaced(work: Path, tokenizer: bpejit.Tokenizer) -> None:
+    def write(*_: Any) -> None:
+        (work / "tokens.bin").write_bytes(b"mine")
+
+    with pytest.raises(OutputError, match=r"cannot write `tokens\.bin`: it already exists"):
+        tokenizer.encode_files(INPUTS, "tokens.bin", progress=write, **UNIT)
+    assert (work / "tokens.bin").read_bytes() == b"mine"
+
+
+def test_file_system_without_links(work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = OPTIONS["validation"] | UNIT
+    tokenizer.encode_files(INPUTS, "tokens.bin", **options)
+    expected = results(work)
+
+    def no_links(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    tokenizer.encode_files(INPUTS, "tokens.bin", overwrite=True, **options)
+    assert results(work) == expected
+
+
 @needs_fork
 @pytest.mark.compiled
 def test_finished_units_outlast_a_kill(work: Path, tokenizer: bpejit.Tokenizer) -> None:

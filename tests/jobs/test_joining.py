@@ -16,7 +16,8 @@ from helpers.encoding import make_model
 
 import bpejit
 from bpejit.arguments import no_progress
-from bpejit.jobs.folder_store import FolderStore
+from bpejit.errors import OutputError
+from bpejit.jobs.folder_store import COMBINED, FolderStore
 from bpejit.jobs.job_folder import held, is_held, remove_folder
 
 PARTS = 4
@@ -100,6 +101,16 @@ def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.Mon
     assert report.missing_parts == 0
     assert report.path is not None
     assert not list(work.glob(".*"))
+
+
+@pytest.mark.usefixtures("work")
+def test_parts_that_another_process_joins() -> None:
+    encode(".", shard="0/2")
+    with held(Path(".tokens.bin.bpejit-job", COMBINED), "joins them"):
+        encode(".", shard="1/2")
+        with pytest.raises(OutputError, match=r"another process joins the parts of `tokens\.bin`; expected one at a time"):
+            bpejit.combine("tokens.bin")
+    assert len(bpejit.combine("tokens.bin").paths) == 1
 
 
 @pytest.mark.parametrize("make", [encode, generate])
