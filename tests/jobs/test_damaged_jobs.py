@@ -88,6 +88,17 @@ def test_flipped_bit_is_refused(shared: Shared, work: Path, name: str, pattern: 
     expect_output(shared, name)
 
 
+def test_shorter_file_is_refused(shared: Shared, work: Path) -> None:
+    interrupt("plain")
+    path = JOB / "part-0-of-1" / "000000.ids"
+    checkpoint = unsealed((JOB / "part-0-of-1" / "checkpoint.json").read_bytes())
+    assert checkpoint is not None
+    size = 2 * checkpoint["totals"]["tokens"]
+    os.truncate(path, size - 1)
+    with pytest.raises(OutputError, match=f"it has {size - 1} bytes, fewer than the {size} of the last checkpoint"):
+        job_files.run("plain", resume=True)
+
+
 def test_removed_part_is_encoded_again(shared: Shared, work: Path) -> None:
     interrupt("plain")
     flip(JOB / "part-0-of-1" / "000000.ids")
@@ -133,6 +144,7 @@ def test_part_of_another_job_is_refused(work: Path) -> None:
         ("shards", "combined/closed.jsonl", "equal"),
         ("shards", "token_lengths.npy", "damaged"),
         ("columns", "columns.schema", "damaged"),
+        ("columns", "part-1-of-2/*.rows", "damaged"),
         ("parquet", "final/*/*.parquet", "equal"),
     ],
 )

@@ -40,9 +40,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def encode(out: str, **options: Any) -> Any:
+def encode(out: str, *, progress: Any = no_progress, **options: Any) -> Any:
     tokenizer = bpejit.Tokenizer.from_model(make_model([(b"a", b"b"), (b"c", b"d")]))
-    return tokenizer.encode_files("inputs/*.txt", f"{out}/tokens.bin", engine="serial", progress=no_progress, **options)
+    return tokenizer.encode_files("inputs/*.txt", f"{out}/tokens.bin", engine="serial", progress=progress, **options)
 
 
 def generate(out: str, **options: Any) -> Any:
@@ -104,6 +104,16 @@ def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("work")
+def test_progress_of_joining() -> None:
+    encode(".", shard="0/2")
+    told: list[tuple[Any, ...]] = []
+    n_tokens = encode(".", shard="1/2", progress=lambda *event: told.append(event)).tokens
+    joined = [event for event in told if event[0] == "combine"]
+    assert (joined[0], joined[-1]) == (("combine", 0, n_tokens, "tokens"), ("combine", n_tokens, n_tokens, "tokens"))
+    assert sorted(joined) == joined
+
+
+@pytest.mark.usefixtures("work")
 def test_parts_that_another_process_joins() -> None:
     encode(".", shard="0/2")
     with held(Path(".tokens.bin.bpejit-job", COMBINED), "joins them"):
@@ -125,9 +135,8 @@ def test_whole_job_is_resumed_after_its_last_part_was_killed_while_it_joined(mak
 
     for part in range(PARTS - 1):
         make("parts", shard=(part, PARTS))
-    with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(encode.__globals__, "no_progress", stop)
-        make("parts", shard=(PARTS - 1, PARTS), **({"progress": stop} if make is generate else {}))
+    with pytest.raises(KeyboardInterrupt):
+        make("parts", shard=(PARTS - 1, PARTS), progress=stop)
     found = make("parts", resume=True)
     assert (found.missing_parts, found.units, found.kept_units) == (0, found.units, found.units)
     assert len(found.paths) == len(expected.paths)
