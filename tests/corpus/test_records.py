@@ -396,11 +396,11 @@ def repeated(kind: str, path: Path) -> dict[str, Any]:
     return {"text_column": "s.a"} if kind == "struct" else {}
 
 
+@pytest.mark.parametrize("limit", [100_000, 20_000])
 @pytest.mark.parametrize("kind", ["parquet", "dictionaries in parquet", "struct", "arrow"])
-def test_repeated_values_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_repeated_values_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, limit: int) -> None:
     path = tmp_path / ("a.arrow" if kind == "arrow" else "a.parquet")
     options = repeated(kind, path)
-    limit = 100_000
     sizes = []
     original = text_columns._as_arrays
     monkeypatch.setattr(text_columns, "MOST_DECODED", limit)
