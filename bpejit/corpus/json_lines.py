@@ -14,6 +14,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import LineFormat, join_documents
 from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, large_reason, refuse, too_large
 from bpejit.corpus.contents import BYTE_ORDER_MARK
+from bpejit.corpus.input_streams import HEAD_BYTES
 from bpejit.corpus.kept_columns import JsonFields, find_name, json_schema, look_up
 from bpejit.corpus.reading_options import InputOptions
 from bpejit.errors import CorpusError, shorten
@@ -66,7 +67,7 @@ class JsonLines(LineFormat):
         if body.startswith(b"["):
             return False
         others = [other for other in rest.split(b"\n") if other.strip()]
-        if len(head) > _CUT:
+        if len(head) >= HEAD_BYTES:
             others = others[:-1]  # the last one is incomplete
         n_records = sum(other.lstrip().startswith(b"{") and bool(load_record(other)) for other in others)
         return 2 * n_records > len(others)

@@ -84,7 +84,7 @@ BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "bare UTF-32BE": (lambda _: TEXT.decode().encode("utf-32-be"), "text in UTF-32BE without a byte-order mark"),
     "token file": (lambda _: np.arange(1000, dtype=np.uint16).tobytes(), "binary data (42 % of its first bytes are control"),
     "random bytes": (lambda _: random.Random(1).randbytes(3000), "nearly all equally frequent"),
-    "few random bytes": (lambda _: random.Random(2).randbytes(256), "nearly all equally frequent"),
+    "few random bytes": (lambda _: random.Random(2).randbytes(128), "nearly all equally frequent"),
     "floats": (lambda _: np.arange(900, dtype=np.float32).tobytes(), "NUL"),
 }
 

@@ -45,6 +45,8 @@ RECORDS = {
     "space.json": b" \t" + LINES,
     "comment.json": b"# made by hand\n" + LINES,
     "slashes.json": b"// made by hand\n" + LINES,
+    "comment.long.json": b'# made by hand\n{"pad": "%b", "text": "one two three"}\n' % LONG[:4000],
+    "comment.cut.json": b'# made by hand\n{"text": "one two"}\n{"pad": "%b", "text": "three"}\n' % LONG,
     "damaged.json": b'{"text": "cut o\n' + LINES,
     "a.jsonlines": LINES,
     "a.JSONLINES.zst": zstandard.compress(LINES),
