@@ -84,7 +84,7 @@ BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "bare UTF-32BE": (lambda _: TEXT.decode().encode("utf-32-be"), "text in UTF-32BE without a byte-order mark"),
     "token file": (lambda _: np.arange(1000, dtype=np.uint16).tobytes(), "binary data (42 % of its first bytes are control"),
     "random bytes": (lambda _: random.Random(1).randbytes(3000), "nearly all equally frequent"),
-    "few random bytes": (lambda _: random.Random(2).randbytes(128), "nearly all equally frequent"),
+    "few random bytes": (lambda _: random.Random(2).randbytes(256), "nearly all equally frequent"),
     "floats": (lambda _: np.arange(900, dtype=np.float32).tobytes(), "NUL"),
 }
 
@@ -154,6 +154,12 @@ def test_damaged_text_and_small_inputs_pass() -> None:
         "Rar!",
     ):
         assert recognize_contents(text.encode()) is None
+
+
+def test_smallest_inputs_that_are_judged_by_their_bytes() -> None:
+    for data in ("eight ch".encode("utf-16-le"), bytes([1, 200]) * 32, random.Random(2).randbytes(128)):
+        assert recognize_contents(data) is not None
+        assert recognize_contents(data[:-1]) is None
 
 
 def test_the_first_faulty_file_is_reported(tmp_path: Path) -> None:
