@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,13 @@ def test_find_sources__file_without_a_size() -> None:
     (source,) = find_sources("/proc/self/status")
     assert source.size is not None
     assert source.size > 100
+    words = "word " * 20_000
+    with subprocess.Popen(["sh", "-c", "read line", words], stdin=subprocess.PIPE) as process:
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # the shell has not started yet
+            time.sleep(0.01)
+        (source,) = find_sources(f"/proc/{process.pid}/cmdline")
+        assert source.size == len(f"sh -c read line {words} ")
+        process.communicate(b"\n")
 
 
 # ---- chunks ------------------------------------------------------------------------------------------------------------

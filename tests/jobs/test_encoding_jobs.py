@@ -255,6 +255,8 @@ def test_unfinished_job_is_not_lost(work: Path, tokenizer: bpejit.Tokenizer) -> 
         tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
     with pytest.raises(OutputError, match=r"it has no `append_token=`, and this one has `append_token=.<.endoftext.>.`"):
         tokenizer.encode_files(INPUTS, "tokens.bin", append_token=END, resume=True, **UNIT)
+    with pytest.raises(OutputError, match="it has 4 inputs, and this one 3"):
+        tokenizer.encode_files(INPUTS[:3], "tokens.bin", resume=True, **UNIT)
     (work / "one.txt").write_bytes(b"x" + (work / "one.txt").read_bytes()[1:])
     with pytest.raises(OutputError, match=r"the content of its input 'one\.txt' has changed"):
         tokenizer.encode_files(INPUTS, "tokens.bin", resume=True, **UNIT)

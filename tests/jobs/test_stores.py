@@ -61,6 +61,8 @@ def test_job_is_claimed_once(store: Store) -> None:
     begun = store.begun()
     assert begun is not None
     assert begun["parts"] == 2
+    if isinstance(store, FolderStore):
+        assert [path.name for path in store.folder.iterdir()] == ["manifest.json"], "and no other file stays"
     assert store.kept() is None
     left = store.find_left()
     assert left is not None
