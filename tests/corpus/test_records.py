@@ -68,6 +68,15 @@ def test_bad_lines_are_skipped_and_counted(chunk_bytes: int, ending: str, tmp_pa
     assert (report.skipped.count, report.documents) == (8, 2)
 
 
+def test_lines_of_several_files_are_counted_apart(tmp_path: Path) -> None:
+    good = json_lines(["good"])
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["longer " * 20]) * 2 + b"bad\n" + good)
+    (tmp_path / "b.jsonl").write_bytes(good * 7 + b"bad\n" + good + b"bad\n")
+    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl", "a.jsonl")]
+    report = bpejit.train(iter(["good"]), vocab_size=257).encode_files(paths, tmp_path / "out.bin", engine="serial")
+    assert [record.place for record in report.skipped.first] == ["line 3", "line 8", "line 10", "line 3"]
+
+
 @pytest.mark.parametrize("chunk_bytes", [10, 1 << 20])
 def test_strict(chunk_bytes: int, tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"

@@ -312,9 +312,12 @@ def test_formats_are_resumed_and_read(work: Path, tokenizer: bpejit.Tokenizer, n
     assert np.array_equal(np.concatenate(ids), expected.ids)
 
 
-def test_overwriting_removes_the_files_of_the_older_job(work: Path, tokenizer: bpejit.Tokenizer) -> None:
+@pytest.mark.parametrize("described", [True, False])
+def test_overwriting_removes_the_files_of_the_older_job(work: Path, tokenizer: bpejit.Tokenizer, described: bool) -> None:
     tokenizer.encode_files(INPUTS, "tokens.bin", val_fraction=0.3, shard_tokens=500, document_index=True, **UNIT)
     assert len(results(work)) > 20
+    if not described:
+        (work / "tokens.bin.manifest.json").unlink()
     report = tokenizer.encode_files(INPUTS, "tokens.bin", shard_tokens=10**9, overwrite=True, **UNIT)
     assert set(results(work)) == {"tokens-00000.bin", "tokens-00000.bin.json", "tokens.bin.manifest.json"}
     assert report.paths == (Path("tokens-00000.bin"),)
