@@ -68,6 +68,22 @@ def test_bad_lines_are_skipped_and_counted(chunk_bytes: int, ending: str, tmp_pa
     assert (report.skipped.count, report.documents) == (8, 2)
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl"])
+def test_ranges_of_units_are_not_smaller_than_asked_for(tmp_path: Path, form: str) -> None:
+    documents = [f"document {number} " * 9 for number in range(90)]
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        write_parquet(path, documents, row_group_size=3)
+    elif form == "arrow":
+        write_arrow(path, documents)
+    else:
+        path.write_bytes(json_lines(documents))
+    tokenizer = bpejit.train(iter(["some text"]), vocab_size=257)
+    report = tokenizer.encode_files(path, tmp_path / "out.bin", unit_bytes=path.stat().st_size // 4)
+    assert report.units in (4, 5)
+    assert report.documents == len(documents)
+
+
 def test_lines_of_several_files_are_counted_apart(tmp_path: Path) -> None:
     good = json_lines(["good"])
     (tmp_path / "a.jsonl").write_bytes(json_lines(["longer " * 20]) * 2 + b"bad\n" + good)

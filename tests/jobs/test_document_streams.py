@@ -81,14 +81,17 @@ def test_documents_that_continue() -> None:
     )
 
 
-@given(documents, cuts, st.integers(0, 3), st.sampled_from([0.0, 0.3, 0.7]))
-def test_choice_depends_on_documents_alone(found: Documents, positions: list[int], seed: int, fraction: float) -> None:
-    drawn = draw_documents(seed, 5, 0, len(found))
+@given(documents, cuts, st.integers(0, 3), st.sampled_from([0.0, 0.3, 0.7]), st.sampled_from([0, 5]))
+def test_choice_depends_on_documents_alone(
+    found: Documents, positions: list[int], seed: int, fraction: float, unit: int
+) -> None:
+    drawn = draw_documents(seed, unit, 0, len(found))
     sides: dict[bool, Documents] = {False: [], True: []}
     for document, number in zip(found, drawn.tolist(), strict=True):
         sides[number < fraction].append(document)
     choice = DocumentChoice(fraction, seed)
-    choice.begin_unit(5)
+    if unit:  # it begins in the first one
+        choice.begin_unit(unit)
     pairs = [choice.divide(*block) for block in blocks(found, positions)]
     for side in (False, True):
         assert divided(*join([pair[side] for pair in pairs])) == sides[side]

@@ -295,6 +295,19 @@ def test_complete_output_is_not_encoded_again(work: Path, tokenizer: bpejit.Toke
         tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
 
 
+@pytest.mark.parametrize("folder", ["..", "absolute"])
+def test_outputs_that_a_manifest_lists_elsewhere_are_none(work: Path, tokenizer: bpejit.Tokenizer, folder: str) -> None:
+    (work / "out").mkdir()
+    manifest = tokenizer.encode_files("one.txt", "out/tokens.bin", **UNIT).manifest
+    for name in ("tokens.bin", "tokens.bin.json"):
+        (work / "out" / name).rename(work / name)
+    fields = json.loads(manifest.read_bytes())
+    fields["outputs"][0]["path"] = str((work if folder == "absolute" else Path(folder)) / "tokens.bin")
+    manifest.write_text(json.dumps(fields))
+    report = tokenizer.encode_files("one.txt", "out/tokens.bin", resume=True, **UNIT)
+    assert (report.paths, report.kept_units) == ((Path("out/tokens.bin"),), 0)
+
+
 @pytest.mark.parametrize("name", format_names())
 def test_formats_are_resumed_and_read(work: Path, tokenizer: bpejit.Tokenizer, name: str) -> None:
     form = load_format(name)
