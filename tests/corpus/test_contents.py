@@ -142,6 +142,7 @@ def test_damaged_text_and_small_inputs_pass() -> None:
         recognize_contents(bytes([first, second])) is None for first in range(0xC0) for second in range(256) if first != 0x1F
     )
     assert recognize_contents(b"one\0two\0three\0" * 100) is None  # the output of `find -print0`
+    assert recognize_contents(b"ab\0" * 6) is None
     assert recognize_contents(b"a\0" * 7) is None
     for text in (
         "MZ is a name",
