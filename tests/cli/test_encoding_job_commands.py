@@ -82,6 +82,7 @@ def test_dry_run_writes_nothing(work: Path) -> None:
     assert " in 1 unit to `t.bin` (bin, uint16); expected: " in result.stderr
     fields = json.loads(invoke("encode", "corpus", "--out", "t.bin", "--dry-run", "--json").stdout)
     assert (fields["dry_run"], fields["bytes"], fields["units"]) == (True, len(TEXT) + len(TEXT) // 2, 1)
+    assert fields["parts"] == 1
     assert snapshot(work) == before
 
 

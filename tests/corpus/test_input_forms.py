@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zipfile
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,11 @@ def test_lines_with_their_ends(tmp_path: Path, name: str) -> None:
     tokenizer.encode_files([path], tmp_path / "s.bin", documents="line-with-end", allow_special=True)
     special = tokenizer.token_to_id(SEPARATOR)
     assert ((tokens[:] == special).sum(), (bpejit.open_tokens(tmp_path / "s.bin")[:] == special).sum()) == (0, 1)
+
+
+def test_file_in_an_archive_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    text = "some words " * 100
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("text.txt", text)
+    assert bpejit.count(f"zip://text.txt::{tmp_path}/a.zip").n_bytes == len(text)

@@ -101,6 +101,7 @@ def test_result_and_report(work: Path, tokenizer: bpejit.Tokenizer) -> None:
     assert report.units > 3
     assert (report.kept_units, report.missing_parts, report.skipped.count) == (0, 0, 0)
     assert set(report.stages) == {"plan", "encode", "write", "finish"}
+    assert 0 < sum(report.stages.values()) <= report.seconds
     assert set(results(work)) == {"tokens.bin", "tokens.bin.json", "tokens.bin.manifest.json"}
     manifest = json.loads((work / "tokens.bin.manifest.json").read_bytes())
     assert [entry["path"] for entry in manifest["job"]["inputs"]] == INPUTS
