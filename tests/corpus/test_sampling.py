@@ -11,6 +11,8 @@ from conftest import small
 from helpers.input_forms import FORMS, write_form
 
 import bpejit
+from bpejit.corpus.arrow_inputs import RowGroupsChunk
+from bpejit.corpus.units import LEAST_PIECE
 from bpejit.errors import ArgumentTypeError, CorpusError, OptionError
 
 N_DOCUMENTS = small(3_000, 600)
@@ -112,3 +114,12 @@ def test_samples_of_long_records_have_the_size_that_was_asked_for(tmp_path: Path
         for seed in range(8):
             found = bpejit.count(path, max_bytes=asked, seed=seed).n_bytes
             assert 0.85 * asked < found < asked + 32_000
+
+
+def test_what_is_not_in_a_sample_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, options = write_form(tmp_path, "small groups.parquet", DOCUMENTS[:600])
+    chunks: list[RowGroupsChunk] = []
+    read = RowGroupsChunk.read
+    monkeypatch.setattr(RowGroupsChunk, "read", lambda *given: (chunks.append(given[0]), read(*given))[1])
+    bpejit.count(path, max_bytes=LEAST_PIECE, engine="serial", **options)
+    assert 0 < sum(chunk.n_read for chunk in chunks) < 4 * LEAST_PIECE
