@@ -214,3 +214,11 @@ def test_reader_buffer_grows_for_long_chunk(tmp_path: Path) -> None:
     piece = Chunk(str(path), 0, len(data), len(data), True).read(ChunkReader())
     assert piece.text[: piece.stop].tobytes() == data
     assert piece.text.size >= piece.stop + 16
+
+
+def test_groups_of_files_have_the_size_of_chunks(tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"{number}.txt").write_bytes(b"%d " % number * 20)
+    reader = ChunkReader()
+    chunks = Chunker(Splitter("gpt2"), chunk_bytes=100).chunks(find_sources(tmp_path))
+    assert [chunk.read(reader).n_bytes for chunk in chunks] == [80, 80, 80, 40]
