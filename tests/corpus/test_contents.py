@@ -143,6 +143,7 @@ def test_damaged_text_and_small_inputs_pass() -> None:
     )
     assert recognize_contents(b"one\0two\0three\0" * 100) is None  # the output of `find -print0`
     assert recognize_contents(b"ab\0" * 6) is None
+    assert recognize_contents(b"name\x1d" * 20) is None  # fields that end with a separator
     assert recognize_contents(b"a\0" * 7) is None
     for text in (
         "MZ is a name",

@@ -86,6 +86,7 @@ def test_folders_and_globs(bucket: Bucket) -> None:  # noqa: F811
     bucket.put("in/d.jsonl.gz", gzip.compress(json_lines(["three"])))
     with pytest.raises(CorpusError, match=r"inputs of different formats.*`s3://[^`]*/in/\*\*/\*.txt` or"):
         find_sources(f"{bucket.url}/in", Contents())
+    assert [source.input_format for source in find_sources(f"{bucket.url}/in/*.gz", Contents())] == ["text", "jsonl"]
 
 
 def test_the_checksum_of_the_storage(bucket: Bucket, tmp_path: Path) -> None:  # noqa: F811
