@@ -22,6 +22,7 @@ def test_finished_manifest__each_input_in_one_line(paths: list[str], names: list
     data = finished_manifest(job, {"tokens": 6}, outputs)
     fields = {"format": "bpejit job", "format_version": 1, "job": job, "tokens": 6, "outputs": outputs}
     assert json.loads(data) == fields
+    assert b'\n "job": {\n  "keep_columns": [' in data
     lines = [line.strip(b" ,") for line in data.splitlines()]
     for entry in [*entries, *outputs, *names]:
         assert json.dumps(entry).encode() in lines

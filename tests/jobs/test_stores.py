@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -91,6 +93,25 @@ def test_parts_are_kept_until_they_are_removed(store: Store, tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt), store.giving_up():
         raise KeyboardInterrupt
     assert store.begun() is None, "it keeps nothing"
+
+
+@pytest.mark.parametrize("name", ["../outside", "folder/inside"])
+def test_parts_are_unpacked_into_their_folder(tmp_path: Path, name: str) -> None:
+    """A part at a URL may be anything that others have stored there."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    store = UrlStore("memory://test-unpacking/x.npy", False)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for member in (CHECKPOINT, name):
+            found = tarfile.TarInfo(member)
+            found.size = 4
+            tar.addfile(found, io.BytesIO(b"data"))
+    with fsspec.open(store.part_url(0, 2), "wb") as file:
+        file.write(packed.getvalue())
+    with pytest.raises(OutputError, match="is broken; expected a finished part"):
+        store.fetch_part(tmp_path / "job", 0, 2)
+    assert not (tmp_path / "job" / "outside").exists()
+    fsspec.filesystem("memory").rm("/test-unpacking", recursive=True)
 
 
 def test_rest_is_cleared(store: Store, tmp_path: Path) -> None:
