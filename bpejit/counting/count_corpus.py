@@ -262,7 +262,10 @@ def describe_inputs(sources: list[Source], contents: Contents, part: Mapping[str
         entry: dict[str, Any] = {"path": source.path, "bytes": source.size, **identify_input(source)}
         if source.path in contents.marked:
             entry["byte_order_mark"] = True
-        given = {name: getattr(source.options, name) for name in ("documents", "text_field", "text_column", "allow_special")}
+        names = ["documents", "text_field", "text_column", "allow_special"]
+        if source.options.skip_large_records:
+            names.append("max_record")
+        given = {name: getattr(source.options, name) for name in names}
         options = {name: value for name, value in given.items() if value != getattr(DEFAULT_OPTIONS, name)}
         if source.input_format != TEXT or options:
             entry["read_as"] = {"format": source.input_format, **options}

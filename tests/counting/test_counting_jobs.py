@@ -185,6 +185,15 @@ def test_complete_counts_are_kept(work: Path) -> None:
     assert counts == bpejit.count("two.txt")
 
 
+def test_counts_without_large_records_tell_the_limit(work: Path) -> None:
+    options: dict[str, Any] = {"out": "job.counts", "skip_large_records": True}
+    counts = bpejit.count("three.jsonl", max_record=10_000, **options)
+    assert counts.inputs[0]["read_as"] == {"format": "jsonl", "max_record": 10_000}
+    with pytest.raises(OutputError, match="already exists"):
+        bpejit.count("three.jsonl", max_record=9_000, resume=True, **options)
+    assert bpejit.count("three.jsonl", max_record=10_000, resume=True, **options) == counts
+
+
 def test_a_broken_counts_file_is_not_taken_for_complete(work: Path) -> None:
     bpejit.count("one.txt", out="job.counts")
     Path("job.counts").write_bytes(Path("job.counts").read_bytes()[:100])

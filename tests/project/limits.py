@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_328,
-    "package lines of code": 42_774,
-    "package tokens": 419_819,
+    "package lines": 70_331,
+    "package lines of code": 42_777,
+    "package tokens": 419_835,
     "tokens in a line of code": 9.82,
     "package modules": 313,
     "cli lines": 4_176,
