@@ -36,7 +36,7 @@ from bpejit.jobs.job_options import parse_shard
 from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.storage.files import StrPath, is_remote, local_path
-from bpejit.storage.outputs import check_outputs, existing_parent
+from bpejit.storage.outputs import MANIFEST, check_outputs, existing_parent, job_folder
 from bpejit.storage.remote import check_remote_output
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def count(
     memory = chosen(Memory, options)
     on_cluster = work["engine"] == RAY
     contents, found = open_inputs(inputs, options)
-    paths = [source.path for source in found]
     part = None
     if shard is not None:
         if contents.sample is not None or on_cluster:
@@ -117,7 +116,7 @@ def count(
     if out is not None and is_remote(out):
         check_remote_output(out, overwrite=overwrite)
     elif out is not None:
-        check_outputs([out], inputs=paths, overwrite=overwrite)
+        check_outputs([out], inputs=[source.path for source in found], overwrite=overwrite)
     if memory["temporary_folder"] is None:
         memory["temporary_folder"] = folder_of(out)
     with count_corpus(settings, found, contents, **work, **memory, part=part) as counts:
@@ -129,7 +128,9 @@ def count(
 
 def _is_begun(out: str) -> bool:
     """Return True if there is an unfinished job with an output."""
-    from bpejit.jobs.job_plan import open_store  # not at the top: learning merges needs no jobs
+    if not is_remote(out):
+        return (job_folder(Path(out), per_input=False) / MANIFEST).exists()
+    from bpejit.jobs.job_plan import open_store  # only here: importing it takes 20 ms
 
     return open_store(out, per_input=False).begun() is not None
 
@@ -262,10 +263,8 @@ def describe_inputs(sources: list[Source], contents: Contents, part: Mapping[str
         entry: dict[str, Any] = {"path": source.path, "bytes": source.size, **identify_input(source)}
         if source.path in contents.marked:
             entry["byte_order_mark"] = True
-        names = ["documents", "text_field", "text_column", "allow_special"]
-        if source.options.skip_large_records:
-            names.append("max_record")
-        given = {name: getattr(source.options, name) for name in names}
+        given = source.options.that_change_ids()
+        del given["input_format"], given["strip_bom"]  # the format that was found stands beside, and marks are told above
         options = {name: value for name, value in given.items() if value != getattr(DEFAULT_OPTIONS, name)}
         if source.input_format != TEXT or options:
             entry["read_as"] = {"format": source.input_format, **options}

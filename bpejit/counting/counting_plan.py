@@ -20,7 +20,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.reading_options import UNIT_BYTES
 from bpejit.corpus.sources import Source
-from bpejit.corpus.units import plan_units, sample_chunks, size_of_units
+from bpejit.corpus.units import plan_units, sample_chunks
 from bpejit.counting.count_job import CountedChunk, CountJob, Tally, describe_skipped
 from bpejit.counting.counts_file import CountsReader, write_counts
 from bpejit.counting.header import CountsHeader
@@ -228,11 +228,13 @@ class CountingPlan(JobPlan):
     def _groups(self, units: Sequence[CountingUnit], workers: int) -> Iterator[list[CountingUnit]]:
         """Yield adjacent units of the same weight, with `unit_bytes` for each worker."""
         group: list[CountingUnit] = []
+        size = 0
         for unit in units:
-            if group and (unit.weight != group[0].weight or (size_of_units(group) or 0) >= self.options.unit_bytes * workers):
+            if group and (unit.weight != group[0].weight or size >= self.options.unit_bytes * workers):
                 yield group
-                group = []
+                group, size = [], 0
             group.append(unit)
+            size += unit.size or 0
         if group:
             yield group
 

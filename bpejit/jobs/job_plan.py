@@ -395,15 +395,15 @@ def last_checkpoint(plan: JobPlan, folder: Path, engine: Engine, report: Progres
         return None
     found = read_checkpoint(folder, plan.identity())
     kept = Totals.of_checkpoint(found).units
-    if found is not None and found["text"]["modified"] != plan.modified:  # an input has another modification time
-        checksums = plan.checksum_job(found)
-        if checksums is None:
-            remarks(report)("an input has another modification time: beginning again")
-            return None
+    if found is None or found["text"]["modified"] == plan.modified:
         remarks(report)(_describe_resumed(plan, kept, found))
-        _compare_text(plan, kept, found, checksums, engine, report)
-    else:
-        remarks(report)(_describe_resumed(plan, kept, found))
+        return found
+    checksums = plan.checksum_job(found)
+    if checksums is None:
+        remarks(report)("an input has another modification time: beginning again")
+        return None
+    remarks(report)(_describe_resumed(plan, kept, found))
+    _compare_text(plan, kept, found, checksums, engine, report)
     return found
 
 

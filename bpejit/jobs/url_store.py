@@ -89,11 +89,6 @@ class UrlStore(UrlFiles, StoredParts):
         """URL of the folder of the unfinished job."""
         return f"{self.base}/{JOB_FOLDER if self.per_input else folder_beside(self.out.name)}"
 
-    @property
-    def manifest_url(self) -> str:
-        """URL of the manifest of the complete output."""
-        return f"{self.base}/{manifest_path(self.out, per_input=self.per_input).name}"
-
     def read_json(self, url: str) -> Fields | None:
         """Return the content of a JSON file; None if it does not exist or is broken."""
         with self.access(url, "read") as (file_system, name):
@@ -142,7 +137,7 @@ class UrlStore(UrlFiles, StoredParts):
 
     def described(self) -> Fields | None:
         """Return the manifest of the complete job."""
-        return self.read_json(self.manifest_url)
+        return self.read_json(f"{self.base}/{manifest_path(self.out, per_input=self.per_input).name}")
 
     def claim(self, fields: Fields) -> bool:
         """Create the manifest of the unfinished job; return False if there is one."""
