@@ -147,6 +147,8 @@ def find_paths(inputs: Inputs) -> Iterator[Found]:
             yield name, "stream", [name], None
         elif "://" in name and is_remote(name):
             yield name, "remote", [], None
+        elif (found := _examined(name))[1] == "regular":
+            yield found
         elif glob.has_magic(name) and not os.path.exists(name):  # noqa: PTH110 - False for a name that is too long
             matches = list(_matches_of(name))
             if not any(files for _, _, files, _ in matches):
@@ -155,7 +157,6 @@ def find_paths(inputs: Inputs) -> Iterator[Found]:
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
             yield from matches
         else:
-            found = _examined(name)
             if not found[2]:
                 raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
             yield found

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from bpejit import arguments
-from bpejit.corpus.blocks import AnyChunk
 from bpejit.corpus.contents import Contents, has_controls
 from bpejit.corpus.input_paths import GIVE_TEXTS, Inputs, find_paths, find_remote, records_of_folder
 from bpejit.corpus.input_streams import HEAD_BYTES, STANDARD_INPUT, InputStream, open_input, open_raw, unreadable
@@ -153,14 +152,6 @@ class Source:
                 file.close()
             raise
 
-    def record_chunks(self, chunk_bytes: int) -> Iterator[AnyChunk]:
-        """Yield the chunks of an input that consists of records, of about this size."""
-        if self.is_stream:
-            with self.open_stream() as stream:
-                yield from load_format(stream.input_format).stream_chunks(stream, self, chunk_bytes)
-        else:
-            yield from load_format(self.input_format).chunks(self, chunk_bytes)
-
 
 def not_in_order(path: str) -> CorpusError:
     """Return the error for an input whose format is not read from its start to its end, as this one has to be."""
@@ -206,7 +197,8 @@ def _found_sources(inputs: Inputs, contents: Contents) -> list[Source]:
         for name, kind, inside, status in find_paths(inputs):
             if status is not None:
                 files.append((name, status))
-                continue
+                if len(files) < _FILES_TOGETHER:
+                    continue
             group, files = files, []
             sources += _file_sources(group, contents)
             if kind == "folder":
@@ -214,10 +206,10 @@ def _found_sources(inputs: Inputs, contents: Contents) -> list[Source]:
             elif kind == "remote":
                 found = list(_remote_sources(name, contents))
                 is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
-                sources.extend(records_of_folder(name, found, contents) if is_folder else found)
+                sources += records_of_folder(name, found, contents) if is_folder else found
             elif kind == "stream":
                 sources.append(Source(name, None, contents=contents, options=contents.options))
-            else:
+            elif status is None:
                 sources.append(_other_source(name, contents))
     except CorpusError as error:
         list(_file_sources(files, contents))  # the error to raise is about the first input that has one

@@ -97,10 +97,9 @@ def plan_units(
     def end_group() -> None:
         nonlocal size, number
         begin = 0
-        for stop in _borders(group, unit_bytes // _UNITS_OF_GROUP):
-            some = tuple(group[begin:stop])
+        for stop, n_bytes in _borders(group, unit_bytes // _UNITS_OF_GROUP):
             number -= begin > 0
-            add(first + begin, some, sum(source.length or 0 for source in some), begin == 0)
+            add(first + begin, tuple(group[begin:stop]), n_bytes, begin == 0)
             begin = stop
         group.clear()
         size = 0
@@ -136,15 +135,15 @@ def plan_units(
     return units
 
 
-def _borders(group: Sequence[Source], least: int) -> Iterator[int]:
-    """Yield where the units of a group of small sources end: after compressed files of `least` bytes, and at its end."""
+def _borders(group: Sequence[Source], least: int) -> Iterator[tuple[int, int]]:
+    """Yield where each unit of a group of small sources ends, after compressed files of `least` bytes, and its bytes."""
     size = 0
     is_text = {name: load_format(name).is_text for name in {source.input_format for source in group}}
     for stop, source in enumerate(group, start=1):
         size += source.length or 0
         is_compressed = source.compression is not None or not is_text[source.input_format]
         if stop == len(group) or (is_compressed and size >= least):
-            yield stop
+            yield stop, size
             size = 0
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,8 +75,7 @@ def _indented(fields: Fields, depth: int = 0) -> str:
         if isinstance(value, Mapping):
             text = _indented(value, depth + 1)
         elif isinstance(value, (list, tuple)) and value:
-            lines_of_values = f",\n{inner} ".join(map(_ENCODE, value))
-            text = f"[\n{inner} {lines_of_values}\n{inner}]"
+            text = f"[\n{inner} {_each_in_a_line(value, inner)}\n{inner}]"
         else:
             text = _ENCODE(value)
         lines.append(f"{inner}{_ENCODE(name)}: {text}")
@@ -83,6 +83,16 @@ def _indented(fields: Fields, depth: int = 0) -> str:
 
 
 _ENCODE = json.JSONEncoder().encode
+
+
+def _each_in_a_line(values: Sequence[Any], inner: str) -> str:
+    """Return JSON with each value in one line. There may be 10,000 inputs: one call for all takes a third of the time."""
+    text = _ENCODE(values)[1:-1]
+    begin = text[: text.find('":')]
+    if re.fullmatch('{"[a-z]+', begin):
+        # Only between two values: in a string, a quotation mark has a backslash before it, or no letter after it.
+        return text.replace(f"}}, {begin}", f"}},\n{inner} {begin}")
+    return f",\n{inner} ".join(map(_ENCODE, values))
 
 
 _ARGUMENT_OF = {"append": "append_token", "prepend": "prepend_token"}

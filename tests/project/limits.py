@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_331,
-    "package lines of code": 42_777,
-    "package tokens": 419_835,
+    "package lines": 70_329,
+    "package lines of code": 42_775,
+    "package tokens": 419_833,
     "tokens in a line of code": 9.82,
     "package modules": 313,
     "cli lines": 4_176,
