@@ -46,7 +46,7 @@ class Parquet(InputFormat):
     """Parquet. Its ranges are of row groups."""
 
     suffixes = (".parquet",)
-    starts = b"P"
+    starts = (b"PAR1",)
     indexed = b"PAR1"
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
@@ -236,7 +236,7 @@ class Arrow(InputFormat):
     """Arrow. The ranges of a file are of record batches; a stream is one range."""
 
     suffixes = (".arrow", ".feather")
-    starts = _FILE[:1] + _STREAM[:1]
+    starts = (_FILE, _STREAM)
     indexed = _FILE
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002

@@ -31,9 +31,9 @@ class InputFormat:
         Ends of the names of such files, before that of a compressed file.
     likely_suffixes : tuple of str
         Ends of names for which the content decides.
-    starts : bytes, optional
-        The first bytes of contents for which `recognizes`, `refuses` or `resembles` may return something, which saves calls for
-        10,000 files of text; None for any.
+    starts : tuple of bytes, optional
+        The beginnings, after white space, of contents for which `recognizes`, `refuses` or `resembles` may return something,
+        which saves calls for 10,000 files of text; None for any.
     indexed : bytes
         The first bytes of files with an index at their end, which are not read from their start to their end: they are not
         compressed as a whole, and remote ones are read by `chunks`, at any position, whatever their storage is.
@@ -46,7 +46,7 @@ class InputFormat:
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     likely_suffixes: ClassVar[tuple[str, ...]] = ()
-    starts: ClassVar[bytes | None] = None
+    starts: ClassVar[tuple[bytes, ...] | None] = None
     indexed: ClassVar[bytes] = b""
     is_text: ClassVar[bool] = False
     resemblance: ClassVar[str] = ""

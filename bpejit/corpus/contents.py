@@ -216,9 +216,9 @@ class Contents:
         self._suffixes = tuple(suffix for one in formats for suffix in one.suffixes)
         likely = [suffix for one in formats for suffix in one.likely_suffixes]
         self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES, *likely)
-        # The first bytes of inputs that may not be plain text; all bytes if a format does not tell.
-        starts = [BYTE_ORDER_MARK[:1], *(one.starts for one in formats)]
-        self._starts = bytes(range(256)) if None in starts or self.options.input_format != AUTO else b"".join(starts)
+        # The beginnings of inputs that may not be plain text; any if a format does not tell.
+        starts = [(b"",) if one.starts is None or self.options.input_format != AUTO else one.starts for one in formats]
+        self._starts = sum(starts, (BYTE_ORDER_MARK,))
 
     def choose_sample(self, max_bytes: int | None, seed: int) -> None:
         """Set `sample` to the size and the seed of a sample of the corpus, unless `max_bytes` is None."""
@@ -259,7 +259,9 @@ class Contents:
             Its first bytes, which are known to contain neither NUL nor control characters (see `has_controls`).
         """
         return (
-            head.lstrip()[:1] not in self._starts and _ANY.match(head) is None and not path.lower().endswith(self._never_plain)
+            not head.lstrip().startswith(self._starts)
+            and _ANY.match(head) is None
+            and not path.lower().endswith(self._never_plain)
         )
 
     def _recognize_format(self, name: str, head: bytes) -> str:

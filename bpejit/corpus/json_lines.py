@@ -44,7 +44,7 @@ class JsonLines(LineFormat):
 
     suffixes = (".jsonl", ".ndjson", ".jsonlines", ".ldjson")
     likely_suffixes = (".json", ".jl")
-    starts = b"[{"
+    starts = (b"[", b"{")
     resemblance = (
         "with braces and names, but the first bytes look like JSON; for records, write each on a line of its own, for example "
         'with `jq -c .`, in a file that ends in `.jsonl`, or pass `input_format="jsonl"`'

@@ -101,7 +101,7 @@ class Source:
         """The number of bytes of the input to read; None for a pipe."""
         if self.size is None or self.range_bytes is not None:
             return self.range_bytes
-        if self.is_stream:
+        if self.compression is not None or self.streamed:
             return self.size
         return (self.size if self.stop is None else self.stop) - self.start
 
@@ -297,8 +297,8 @@ def _read_together(files: Sequence[ExaminedFile], contents: Contents) -> Iterato
                 status = examined
                 if status is None or len(data) != status.st_size:
                     status = os.fstat(number)
-                if len(data) > status.st_size:  # it is being written, or has no size, as files in /proc
-                    data += b"".join(iter(partial(os.read, number, head_bytes), b""))
+                    if len(data) > status.st_size:  # it is being written, or has no size, as files in /proc
+                        data += b"".join(iter(partial(os.read, number, head_bytes), b""))
                 found.append((data, max(status.st_size, len(data)), (examined or status).st_mtime_ns))
             finally:
                 os.close(number)
@@ -315,14 +315,19 @@ def _read_together(files: Sequence[ExaminedFile], contents: Contents) -> Iterato
             continue
         else:
             input_format, skip = contents.recognize(name, head, clean=clean)
+        complete = size == len(data)
         # Not by the constructor of the frozen class, which takes three times as long.
         source = object.__new__(Source)
-        source.__dict__.update(path=name, size=size, start=skip, input_format=input_format, options=options, modified=modified)
-        if size == len(data):
-            if input_format == TEXT:
-                source.__dict__["kept"] = contents.keep(data)
-            if hashed:
-                source.__dict__["sha256"] = hash_content(data)
+        source.__dict__.update(
+            path=name,
+            size=size,
+            start=skip,
+            input_format=input_format,
+            options=options,
+            modified=modified,
+            kept=contents.keep(data) if complete and input_format == TEXT else None,
+            sha256=hash_content(data) if complete and hashed else None,
+        )
         yield source
     if failed is not None:
         raise unreadable(files[len(found)][0], failed) from failed
@@ -330,7 +335,9 @@ def _read_together(files: Sequence[ExaminedFile], contents: Contents) -> Iterato
 
 def hash_content(data: bytes) -> str:
     """Return the fingerprint of a small file from its content (see `bpejit.corpus.fingerprints`)."""
-    return hashlib.sha256(b"%d %b" % (len(data), data)).hexdigest()
+    digest = hashlib.sha256(b"%d " % len(data))
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def _compressed_source(name: str, size: int | None, contents: Contents) -> Source:
