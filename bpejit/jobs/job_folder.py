@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
+from bpejit.corpus.fingerprints import IdentifiedInputs
 from bpejit.errors import OutputError
 from bpejit.storage.exchange import exchange_files
-from bpejit.storage.files import SYNC_BYTES, Hasher, file_sha256, naming_output, write_error
+from bpejit.storage.files import SYNC_BYTES, file_sha256, naming_output, write_error
 from bpejit.storage.temporary import hidden, is_linked, name_new, remove, start_sync, sync_file, sync_folders, taken, try_lock
 
 Fields = Mapping[str, Any]
@@ -140,9 +141,16 @@ def read_record(path: Path) -> Fields | None:
     return None
 
 
+def encode_fields(fields: Any) -> str:
+    """Return `json.dumps(fields)`, with the text of inputs that is known."""
+    if isinstance(fields, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {encode_fields(value)}" for name, value in fields.items()) + "}"
+    return fields.json if isinstance(fields, IdentifiedInputs) else json.dumps(fields)
+
+
 def sealed(fields: Fields) -> bytes:
     """Return the content of a JSON file with a hash of the fields, by which damage is noticed."""
-    data = json.dumps(fields).encode("ascii")
+    data = encode_fields(fields).encode("ascii")
     seal = json.dumps({SEAL: hashlib.sha256(data).hexdigest()}).encode("ascii")
     return data[:-1] + (b", " if fields else b"") + seal[1:]
 
@@ -329,7 +337,7 @@ class GrowingFile:
         self.path = path
         self.size = self._synced = size
         self._position = position
-        self._hasher = Hasher()
+        self._hash = hashlib.sha256()
         self._file: BinaryIO | None = None
         with path.open("r+b" if size else "wb", buffering=0) as file:
             found = file.seek(0, 2)
@@ -338,8 +346,7 @@ class GrowingFile:
             file.truncate(position + size)
             file.seek(position)
             while size and (data := file.read(_HASHED_BYTES)):
-                with self._hasher.updating(memoryview(data)):
-                    continue
+                self._hash.update(data)
         if size and self.sha256 != sha256:
             self.close()
             raise damaged(path, folder=path.parent)
@@ -347,7 +354,7 @@ class GrowingFile:
     @property
     def sha256(self) -> str:
         """The hash of the content."""
-        return self._hasher.hexdigest()
+        return self._hash.hexdigest()
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes, or the bytes of an array; the file is opened if it is closed.
@@ -362,8 +369,8 @@ class GrowingFile:
         data = data.cast("B")
         if self._file is None:
             self._file = self.path.open("ab", buffering=0)
-        with self._hasher.updating(data):
-            _write_all(self._file, data)
+        self._hash.update(data)
+        _write_all(self._file, data)
         self.size += data.nbytes
         if self.size - self._synced >= SYNC_BYTES:
             start_sync(self._file.fileno(), self._position + self._synced, self.size - self._synced)

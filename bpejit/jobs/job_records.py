@@ -32,7 +32,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpejit.engines import Engine
 from bpejit.errors import OutputError, shorten
-from bpejit.jobs.job_folder import CHECKPOINT, Fields, Totals, damaged, part_folder, read_record, unsealed, write_record
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    Fields,
+    Totals,
+    damaged,
+    encode_fields,
+    part_folder,
+    read_record,
+    unsealed,
+    write_record,
+)
 from bpejit.jobs.job_options import Finished
 from bpejit.progress_bar import Progress
 from bpejit.storage.exchange import recover
@@ -87,7 +97,7 @@ _ENCODE = json.JSONEncoder().encode
 
 def _each_in_a_line(values: Sequence[Any], inner: str) -> str:
     """Return JSON with each value in one line. There may be 10,000 inputs: one call for all takes a third of the time."""
-    text = _ENCODE(values)[1:-1]
+    text = encode_fields(values)[1:-1]
     begin = text[: text.find('":')]
     if re.fullmatch('{"[a-z]+', begin):
         # Only between two values: in a string, a quotation mark has a backslash before it, or no letter after it.
@@ -151,7 +161,7 @@ def _input_difference(found: Any, wanted: Sequence[Fields]) -> str:
 def identify_part(job: Fields, part: int, parts: int, units: Sequence[Any] | None = None) -> Fields:
     """Return what the checkpoint of a part tells of it: the job, the part, its first unit and their number, if known."""
     known = {} if units is None else {"first": units[0].number if units else None, "units": len(units)}
-    job_hash = hashlib.sha256(json.dumps(job).encode("ascii")).hexdigest()
+    job_hash = hashlib.sha256(encode_fields(job).encode("ascii")).hexdigest()
     return {"job": job_hash, "part": part, "parts": parts, **known}
 
 

@@ -17,7 +17,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
@@ -88,36 +87,6 @@ def file_sha256(path: Path, *, start: int = 0) -> str:
         while size := file.readinto(block):
             digest.update(block[:size])
     return digest.hexdigest()
-
-
-_HASH_ALONGSIDE_BYTES = 1 << 17
-"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
-
-
-class Hasher:
-    """SHA-256 of data, computed by a second thread where that is faster."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    @contextmanager
-    def updating(self, data: memoryview) -> Iterator[None]:
-        """Hash data while the context, which writes them, runs."""
-        thread = Thread(target=self._hash.update, args=(data,), name="bpejit-hash")
-        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
-            with suppress(RuntimeError):  # no thread can be started
-                thread.start()
-        if thread.ident is None:
-            self._hash.update(data)
-        try:
-            yield
-        finally:
-            if thread.ident is not None:
-                thread.join()
-
-    def hexdigest(self) -> str:
-        """Return the hash so far as hexadecimal digits."""
-        return self._hash.hexdigest()
 
 
 def read_error(path: StrPath, cause: OSError, *, error: type[BpejitError], what: str = "file") -> BpejitError:

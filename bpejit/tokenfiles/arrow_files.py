@@ -148,14 +148,14 @@ class RowWriter(TokenFileWriter):
             super()._hash_documents(borders)
             lengths = np.diff(borders, prepend=self._start).astype(np.int32)
             lists.append((lengths, np.concatenate([[0], np.searchsorted(borders, row_ends) + 1])))
-        with self._hash.updating(np.ascontiguousarray(ids).data):
-            arrays = [
-                self._arrow.ListArray.from_arrays(positions.astype(np.int32), self._arrow.array(values), type=kind)
-                for (values, positions), kind in zip(lists, self._schema.types, strict=False)
-            ]
-            if self._columns is not None:
-                arrays += self._columns.take(int(row_ends.size))
-            self._output.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._hash.update(np.ascontiguousarray(ids).data)
+        arrays = [
+            self._arrow.ListArray.from_arrays(positions.astype(np.int32), self._arrow.array(values), type=kind)
+            for (values, positions), kind in zip(lists, self._schema.types, strict=False)
+        ]
+        if self._columns is not None:
+            arrays += self._columns.take(int(row_ends.size))
+        self._output.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._counts.append(int(ids.size))
         self._n_rows += int(row_ends.size)
         self._start = int(row_ends[-1])

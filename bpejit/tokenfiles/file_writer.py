@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.files import Hasher, StrPath, naming_output, replacing_all
+from bpejit.storage.files import StrPath, naming_output, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 from bpejit.tokenfiles.mapping import read_ends
@@ -65,7 +65,7 @@ class TokenFileWriter:
         self._has_documents = document_index or form.stores_documents
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
-        self._hash = Hasher()
+        self._hash = hashlib.sha256()
         self._documents_hash = hashlib.sha256()
         with ExitStack() as stack:
             self._data, *self._others = stack.enter_context(self._outputs(path, overwrite=overwrite))
@@ -154,8 +154,9 @@ class TokenFileWriter:
     def _append(self, ids: Array, ends: Array | None) -> None:
         """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
         if ids.size:
-            with self._hash.updating(ids.data) if self._others else nullcontext():  # a stream has no description
-                self._data.write(ids.data)
+            if self._others:  # a stream has no description
+                self._hash.update(ids.data)
+            self._data.write(ids.data)
         if self._ends_file is not None and ends is not None:
             with naming_output(self._name, always=True):
                 self._ends_file.write(ends.astype(END_DTYPE, copy=False).data)

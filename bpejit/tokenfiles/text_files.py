@@ -37,8 +37,8 @@ class TextWriter(TokenFileWriter):
     def _append(self, ids: Array, ends: Array | None) -> None:
         documents = np.split(ids, [] if ends is None else ends - self._position)
         lines = [" ".join(map(str, document.tolist())) for document in documents]
-        with self._hash.updating(ids.data):
-            self._data.write(((" " if self._in_line and lines[0] else "") + "\n".join(lines)).encode())
+        self._hash.update(ids.data)
+        self._data.write(((" " if self._in_line and lines[0] else "") + "\n".join(lines)).encode())
         self._position += int(ids.size)
         self._in_line = bool(lines[-1]) or (self._in_line and len(lines) == 1)
 
