@@ -30,11 +30,11 @@ class ThreadEngine:
     def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
         idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        for worker in self._start_workers(job):
-            idle.put(worker)
+        starting = threading.Lock()  # so that kernels are compiled once, and not by all threads at the same time
 
         def run(chunk: AnyChunk) -> Any:
-            worker = idle.get()
+            with starting:
+                worker = job.start() if idle.empty() else idle.get()
             try:
                 return worker.run(chunk)
             finally:
