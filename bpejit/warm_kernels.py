@@ -141,6 +141,7 @@ def _warm_others() -> None:
     from bpejit.formats.ranked_merges import recover_merges
     from bpejit.formats.tiktoken_ranks import parse_ranks
     from bpejit.inspection.text_measures import ScriptTable, measure_text, scripts_around
+    from bpejit.kernels.common.document_tokens import add_lengths, insert_tokens
     from bpejit.kernels.constants import WARMING_TEXT
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
@@ -153,7 +154,12 @@ def _warm_others() -> None:
     scripts_around(text, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), table)
     parse_ranks(b"YQ== 0\n", "ranks")
     parse_large(b'{"model": {"vocab": {"a": 0}, "merges": [["a", "a"]]}}'.ljust(1 << 20), hook=dict)
-    count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
+    one = np.zeros(1, dtype=np.int64)
+    count_ids(np.zeros(1, dtype=np.uint32), one)
+    for dtype in (np.uint16, np.uint32):
+        ids = np.zeros(1, dtype=dtype)
+        insert_tokens(ids, one, -1, -1, -1, ids.copy(), one.copy())
+        add_lengths(ids, np.zeros(1, dtype=np.uint32))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     recover_merges(dict(enumerate(tokens)))

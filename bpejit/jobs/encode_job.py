@@ -28,6 +28,7 @@ from bpejit.jobs.final_files import LENGTHS, SCHEMA, SHARED, columns_path, sink_
 from bpejit.jobs.job_folder import Fields, GrowingFile
 from bpejit.jobs.job_plan import JobPlan, PartSink
 from bpejit.jobs.spools import SpoolSink, count_lengths
+from bpejit.kernels.common.document_tokens import insert_tokens
 from bpejit.model import Model
 from bpejit.storage.files import file_sha256
 from bpejit.storage.temporary import hidden
@@ -179,37 +180,18 @@ class DocumentTokens:
         ids : uint16 or uint32 [tokens]
         ends : int64 [documents]
         """
-        begins = np.concatenate(([0], ends))
-        stops = np.append(ends, ids.size)  # the last document continues in the next block, or has no ids in this one
-        continued = self.last is not None
-        before = self.last
-        if ids.size > begins[-1]:
+        last = -1 if self.last is None else self.last
+        if ids.size > (ends[-1] if ends.size else 0):
             self.last = int(ids[-1])
         elif ends.size:
             self.last = None
-        wanted = np.zeros((begins.size, 2), bool)  # at the start and at the end of each document
-        if self.prepend is not None:
-            wanted[:, 0] = ~_has_id(ids, begins, begins < stops, self.prepend)
-            wanted[0, 0] &= not continued
-            wanted[-1, 0] &= stops[-1] > begins[-1]
-        if self.append is not None:
-            wanted[:-1, 1] = ~_has_id(ids, ends - 1, begins[:-1] < ends, self.append)
-            if continued and ends.size and ends[0] == 0:
-                wanted[0, 1] = before != self.append
-        if not wanted.any():
+        if self.prepend is None and self.append is None:
             return ids, ends
-        positions = np.column_stack((begins, stops))[wanted]
-        added = np.array([self.prepend or 0, self.append or 0], ids.dtype)
-        longer = np.insert(ids, positions, added[np.nonzero(wanted)[1]])
-        return longer, ends + np.cumsum(wanted)[1::2][:-1]
-
-
-def _has_id(ids: Array, positions: Array, inside: Array, wanted: int) -> Array:
-    """Return where `ids[positions]` equals `wanted`; False where `inside` is, whose positions may lie outside of `ids`."""
-    if not ids.size:
-        return np.zeros(positions.size, bool)
-    found: Array = inside & (ids[np.where(inside, positions, 0)] == wanted)
-    return found
+        prepend, append = (-1 if token is None else token for token in (self.prepend, self.append))
+        longer = np.empty(ids.size + 2 * ends.size + 1, ids.dtype)
+        new_ends = np.empty(ends.size, np.int64)
+        size = insert_tokens(ids, ends, prepend, append, last, longer, new_ends)
+        return longer[:size], new_ends
 
 
 def draw_documents(seed: int, unit: int, first: int, count: int) -> Array:

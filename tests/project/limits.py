@@ -4,11 +4,11 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_329,
-    "package lines of code": 42_775,
-    "package tokens": 419_833,
+    "package lines": 70_414,
+    "package lines of code": 42_821,
+    "package tokens": 420_034,
     "tokens in a line of code": 9.82,
-    "package modules": 313,
+    "package modules": 314,
     "cli lines": 4_176,
     "cli modules": 19,
     "layers": 21,
