@@ -13,7 +13,6 @@ import threading
 import time
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from conftest import data_text
 from helpers.cli import COMMAND, ENVIRONMENT
@@ -21,7 +20,6 @@ from helpers.cli import COMMAND, ENVIRONMENT
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes
 from bpejit.errors import EngineError
-from bpejit.tokenfiles.array_files import BinFormat
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
 
@@ -111,19 +109,6 @@ def test_without_threads(no_threads, way):
     # Processes need no thread; only the check for stopped processes does.
     engine = make_engine("processes", 2)
     assert run(way, engine, Job()) == list(range(20))
-
-
-def test_token_file_is_written_without_threads(no_threads, tmp_path, monkeypatch):
-    monkeypatch.setattr("bpejit.storage.files._HASH_ALONGSIDE_BYTES", 1)
-    ids = np.arange(1000, dtype=np.uint16)
-    files = []
-    for name in ("with.bin", "without.bin"):
-        with BinFormat().writer(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
-            file.write(ids)
-            file.write(ids)
-        files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
-        monkeypatch.undo()
-    assert files[0] == files[1]
 
 
 def test_dead_worker_is_not_reported_as_broken_pipe():

@@ -133,7 +133,9 @@ def test_shards_end_at_documents(
     tmp_path_factory: pytest.TempPathFactory, found: Documents, positions: list[int], limit: int | None, exact: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("spools")
-    options = SinkOptions(DTYPE, shard_tokens=limit, shard_exact=exact and limit is not None, token_lengths=np.arange(6))
+    options = SinkOptions(
+        DTYPE, shard_tokens=limit, shard_exact=exact and limit is not None, token_lengths=np.arange(6, dtype=np.uint32)
+    )
     sink = SpoolSink(folder, options)
     sink.begin_output(0)
     for ids, ends in blocks(found, positions):
@@ -153,7 +155,7 @@ def test_shards_end_at_documents(
 
 
 def test_empty_documents_after_one_that_fills_a_shard(tmp_path: Path) -> None:
-    sink = SpoolSink(tmp_path, SinkOptions(DTYPE, shard_tokens=2, token_lengths=np.arange(6)))
+    sink = SpoolSink(tmp_path, SinkOptions(DTYPE, shard_tokens=2, token_lengths=np.arange(6, dtype=np.uint32)))
     sink.begin_output(0)
     sink.write(False, np.array([1, 2], DTYPE), np.array([], np.int64), 0)  # it continues
     sink.write(False, np.array([3], DTYPE), np.array([0, 0, 1]), 0)
