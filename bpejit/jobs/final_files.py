@@ -71,7 +71,7 @@ def sink_options(job: Fields, form: TokenFileFormat, token_lengths: Array | None
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"] if is_whole else None,
         shard_exact=job["shard_exact"],
-        token_lengths=token_lengths,
+        token_lengths=None if token_lengths is None else token_lengths.astype(np.uint32),
         ids_position=form.ids_position if is_whole and isinstance(form, MappedFormat) else 0,
     )
 
@@ -227,7 +227,7 @@ class FinalFiles:
             return str(checkpoints[0]["closed_sha256"])
         self._fresh = True
         n_tokens, done = self._parts.totals.tokens, 0
-        lengths = np.load(self._folder / LENGTHS).astype(np.uint32) if self._job["shard_tokens"] is not None else None
+        lengths = np.load(self._folder / LENGTHS) if self._job["shard_tokens"] is not None else None
         options = sink_options(self._job, self.names.format, lengths, is_whole=True)
         records: defaultdict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = defaultdict(list)
         for place, one in zip(self._places, checkpoints, strict=True):

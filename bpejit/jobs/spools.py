@@ -393,10 +393,10 @@ def read_closed(folder: Path, *, sha256: str | None = None) -> list[SpoolRecord]
 
 
 def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
-    """Return the number of bytes of each id, as uint32 [vocab_size]; 0 for ids that are not used."""
-    lengths = np.zeros(vocab_size, np.uint32)
+    """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
+    lengths = np.zeros(vocab_size, np.int64)
     strings, numbers = pack_tokens(tokens)
     lengths[numbers] = np.diff(strings.starts)
     for text, number in special_tokens.items():
         lengths[number] = len(text.encode("utf-8", "surrogateescape"))
-    return lengths
+    return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths

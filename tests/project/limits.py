@@ -6,7 +6,7 @@ A change that makes the project smaller lowers them; only a new part of it raise
 AT_MOST = {
     "package lines": 70_414,
     "package lines of code": 42_821,
-    "package tokens": 420_034,
+    "package tokens": 420_062,
     "tokens in a line of code": 9.82,
     "package modules": 314,
     "cli lines": 4_176,
