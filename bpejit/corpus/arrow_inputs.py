@@ -46,8 +46,8 @@ class Parquet(InputFormat):
     """Parquet. Its ranges are of row groups."""
 
     suffixes = (".parquet",)
-    starts = (b"PAR1",)
     indexed = b"PAR1"
+    starts = (indexed,)
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         """Return True for the signature of a Parquet file."""

@@ -29,9 +29,9 @@ class IdentifiedInputs(list[dict[str, Any]]):
     """The path, the size and the fingerprint of inputs, as fields for manifests."""
 
     @cached_property
-    def json(self) -> str:
-        """The text of `json.dumps`, made once: there may be 10,000 inputs, and several manifests."""
-        return f"[{', '.join(map(_as_json, self))}]"
+    def texts(self) -> list[str]:
+        """The JSON of each, made once: there may be 10,000 inputs, and several manifests."""
+        return [*map(_as_json, self)]
 
 
 def _as_json(fields: dict[str, Any]) -> str:

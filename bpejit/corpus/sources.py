@@ -101,7 +101,7 @@ class Source:
         """The number of bytes of the input to read; None for a pipe."""
         if self.size is None or self.range_bytes is not None:
             return self.range_bytes
-        if self.compression is not None or self.streamed:
+        if self.is_stream:
             return self.size
         return (self.size if self.stop is None else self.stop) - self.start
 

@@ -30,7 +30,7 @@ class ThreadEngine:
     def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
         idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        starting = threading.Lock()  # so that kernels are compiled once, and not by all threads at the same time
+        starting = threading.Lock()  # as below
 
         def run(chunk: AnyChunk) -> Any:
             with starting:
@@ -58,7 +58,8 @@ class ThreadEngine:
 
         Each thread takes its next chunk itself: one that did this for the others would interrupt them for each chunk.
         """
-        own, *others = workers = self._start_workers(job)
+        # One after the other, so that kernels are compiled once, and not by all threads at the same time.
+        own, *others = workers = [job.start() for _ in range(self.workers)]
         rest: Iterator[AnyChunk | None] = iter(chunks)
         taking, failed = threading.Lock(), threading.Event()
         results: deque[Any] = deque()
@@ -92,10 +93,6 @@ class ThreadEngine:
                 raise
         collect()
         return [worker.finish() for worker in workers]
-
-    def _start_workers(self, job: Job) -> list[Worker]:
-        # Sequentially, so that kernels are compiled once and not by all threads at the same time.
-        return [job.start() for _ in range(self.workers)]
 
     def _submit(self, pool: ThreadPoolExecutor, run: Callable[[Any], Any], argument: Any) -> Future[Any]:
         try:

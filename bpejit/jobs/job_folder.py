@@ -142,10 +142,10 @@ def read_record(path: Path) -> Fields | None:
 
 
 def encode_fields(fields: Any) -> str:
-    """Return `json.dumps(fields)`, with the text of inputs that is known."""
+    """Return `json.dumps(fields)`, with the texts of inputs that are known."""
     if isinstance(fields, dict):
         return "{" + ", ".join(f"{json.dumps(name)}: {encode_fields(value)}" for name, value in fields.items()) + "}"
-    return fields.json if isinstance(fields, IdentifiedInputs) else json.dumps(fields)
+    return f"[{', '.join(fields.texts)}]" if isinstance(fields, IdentifiedInputs) else json.dumps(fields)
 
 
 def sealed(fields: Fields) -> bytes:

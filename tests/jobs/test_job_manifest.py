@@ -42,7 +42,7 @@ INPUT = st.builds(input_fields, PATHS | st.text(max_size=3), st.integers(0, 2**5
 @given(st.lists(INPUT, max_size=4))
 def test_text_of_inputs_is_json(fields: list[dict[str, Any]]) -> None:
     plain, known = {"dtype": "uint16", "inputs": fields}, {"dtype": "uint16", "inputs": IdentifiedInputs(fields)}
-    assert IdentifiedInputs(fields).json == json.dumps(fields)
+    assert IdentifiedInputs(fields).texts == [json.dumps(one) for one in fields]
     assert sealed({"job": known, "parts": 1}) == sealed({"job": plain, "parts": 1})
     assert finished_manifest(known, {"tokens": 6}, []) == finished_manifest(plain, {"tokens": 6}, [])
     assert identify_part(known, 0, 1) == identify_part(plain, 0, 1)

@@ -4,9 +4,9 @@ A change that makes the project smaller lowers them; only a new part of it raise
 """
 
 AT_MOST = {
-    "package lines": 70_414,
-    "package lines of code": 42_821,
-    "package tokens": 420_062,
+    "package lines": 70_404,
+    "package lines of code": 42_815,
+    "package tokens": 420_002,
     "tokens in a line of code": 9.82,
     "package modules": 314,
     "cli lines": 4_176,
